@@ -59,9 +59,9 @@ class BucketMap:
         """
         homes, dealt = list(self.homes), self.dealt
         for bucket, count in sorted(changes.items()):
-            kept = homes[bucket][:count]
-            fresh = tuple((dealt + i) % self.partitions for i in range(count - len(kept)))
-            homes[bucket], dealt = kept + fresh, dealt + len(fresh)
+            retained = homes[bucket][:count]
+            added = tuple((dealt + i) % self.partitions for i in range(count - len(retained)))
+            homes[bucket], dealt = retained + added, dealt + len(added)
         return replace(self, homes=tuple(homes), dealt=dealt)
 
     def tables(self) -> tuple[np.ndarray, np.ndarray]:

@@ -8,16 +8,16 @@ import numpy as np
 HEAD = 2  # bytes before the differences: the ends of the gap, whose bits are left out
 
 
-def gap(used):
+def gap(used_bits):
     """Return (low, high) for the longest run of bits that are 0 in all words and below their highest bit: the bits from low to
-    high - 1. used: the bits that are 1 in some word.
+    high - 1. used_bits: the bits that are 1 in some word.
 
     >>> [int(bit) for bit in gap(np.uint64(0x700000001F))]
     [5, 36]
     """
     begin = end = low = np.uint64(0)
     for bit in range(64):
-        if (used >> np.uint64(bit)) & np.uint64(1):
+        if (used_bits >> np.uint64(bit)) & np.uint64(1):
             if np.uint64(bit) - low > end - begin:
                 begin, end = low, np.uint64(bit)
             low = np.uint64(bit + 1)

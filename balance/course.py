@@ -14,7 +14,7 @@ ROOM = 1024  # entries, at most; a figure cannot show more
 
 
 class Entry(NamedTuple):
-    """Some consecutive iterations."""
+    """Some consecutive iterations, summed up."""
 
     iteration: int  # the number of the last one
     steps: int  # the number of iterations

@@ -48,9 +48,9 @@ class Machine:
         """
         return self.job / max(self.make + self.insert, 1e-12)
 
-    def join(self, received, joined, made):
+    def join(self, received, joined, heads):
         """Return the seconds of a local join on each rank. The arguments are counts of tuples and pairs, by rank."""
-        return self.task + self.receive * received + self.pair * joined + self.make * made
+        return self.task + self.receive * received + self.pair * joined + self.make * heads
 
     def inserting(self, received, born):
         """Return the seconds of a local insert on each rank, from the heads received and the tuples born there."""
@@ -118,11 +118,12 @@ def fitted(traces: list[dict], base: Machine | None = None) -> Machine:
         for price, value in zip(prices, _not_negative(np.array(rows, float), np.array(seconds)), strict=True):
             values_by_price.setdefault(price, []).append(float(value))
     overheads = [entry["driver"] / _inner_iterations(entry["phases"]) for entry in iterations if "driver" in entry]
-    known = {price: float(np.mean(values)) for price, values in values_by_price.items()}
-    return replace(base, **known, job=float(np.median(overheads)) if overheads else base.job)
+    prices_found = {price: float(np.mean(values)) for price, values in values_by_price.items()}
+    return replace(base, **prices_found, job=float(np.median(overheads)) if overheads else base.job)
 
 
 def _inner_iterations(phases: list[dict]) -> int:
+    """Return the number of inner iterations that phases belong to."""
     return max((phase["inner"] for phase in phases), default=0) + 1
 
 

@@ -38,9 +38,9 @@ class MapChange:
     @property
     def changed(self) -> np.ndarray:
         """The mask (buckets,) of changed buckets."""
-        found = np.zeros(self.map.buckets, np.bool_)
-        found[[bucket for buckets in self.kinds.values() for bucket in buckets]] = True
-        return found
+        mask = np.zeros(self.map.buckets, np.bool_)
+        mask[[bucket for buckets in self.kinds.values() for bucket in buckets]] = True
+        return mask
 
 
 def expected(fresh: np.ndarray, home: np.ndarray, received: np.ndarray, born: np.ndarray) -> np.ndarray:
@@ -123,50 +123,50 @@ def plan_map_change(
 
 
 def by_sizes(
-    placement: BucketMap, sizes: list[list[int]], config: "Config", least: int, splits: bool = True, kept: Collection[int] = ()
+    placement: BucketMap, sizes: list[list[int]], config: "Config", least: int, splits: bool = True, fixed: Collection[int] = ()
 ) -> MapChange | None:
     """Plan a change of a bucket map by the rules of *Load-balancing Parallel Relational Algebra*, section 3.2; None for no
-    change. sizes: the tuples in each subbucket of each bucket; least: the least size of a subbucket that is split; kept: the
-    buckets that must not change."""
+    change. sizes: the tuples in each subbucket of each bucket; least: the least size of a subbucket that is split;
+    fixed: the buckets that must not change."""
     refine, consolidate = {}, {}
     if config.refine and splits:
         refine = to_refine(sizes, config.refinement_ratio, config.refinement_factor, least)
     if config.consolidate:
         consolidate = to_consolidate(sizes, config.consolidation_fraction, config.refinement_factor)
-    refine = {b: n for b, n in refine.items() if b not in kept}
-    consolidate = {b: n for b, n in consolidate.items() if b not in refine and b not in kept}
+    refine = {b: n for b, n in refine.items() if b not in fixed}
+    consolidate = {b: n for b, n in consolidate.items() if b not in refine and b not in fixed}
     if not refine and not consolidate:
         return None
     kinds = {"refine": sorted(refine), "consolidate": sorted(consolidate)}
-    return MapChange(placement.resize(refine | consolidate), {kind: found for kind, found in kinds.items() if found})
+    return MapChange(placement.resize(refine | consolidate), {kind: buckets for kind, buckets in kinds.items() if buckets})
 
 
 def spread_inner(
     placement: BucketMap, sizes: np.ndarray, work: np.ndarray, delta: np.ndarray, config: "Config", least: int,
-    kept: Collection[int] = (), outlook: Outlook = NEXT_ONLY,
+    fixed: Collection[int] = (), outlook: Outlook = NEXT_ONLY,
 ) -> MapChange | None:  # fmt: skip
     """Plan a change of the inner relation, with which the delta is joined; None for no change.
 
     sizes: the stored tuples of each slot.
     work, delta: the expected work and the delta tuples of each bucket.
     least: tuples that are worth a job.
-    kept: buckets that are copied already and not split.
+    fixed: buckets that are copied already and not split.
 
     Splitting the delta does not help if a single tuple of it joins with more tuples than a partition should process. Then the
     bucket of the inner relation is split, and its delta is sent to all of its subbuckets (the intra-bucket shuffle). This also
     divides the messages in which the heads of one tuple are sent.
     """
     if config.policy == "paper":
-        return by_sizes(placement, placement.split(sizes), config, least, kept=kept)
+        return by_sizes(placement, placement.split(sizes), config, least, fixed=fixed)
     if not config.refine:
         return None
-    counts = _Spreading(placement, sizes, work, delta, outlook).counts(least, kept, outlook.remaining)
+    counts = _Spreading(placement, sizes, work, delta, outlook).counts(least, fixed, outlook.remaining)
     return MapChange(placement.resize(counts), {"refine": sorted(counts)}) if counts else None
 
 
 class _Spreading:
-    """The planning of how many subbuckets buckets of the inner relation get. stored: the tuples of each bucket; loads: the cost
-    of each bucket in one iteration, in tuples, on each of its partitions; by_partition: their sums.
+    """A plan of how many subbuckets the buckets of the inner relation get. stored: the tuples of each bucket; loads: the cost
+    of each bucket in one iteration, in tuples, on each of its partitions; by_partition: the sum of the loads on each partition.
     """
 
     def __init__(self, placement: BucketMap, sizes, work, delta, outlook: Outlook):
@@ -174,7 +174,7 @@ class _Spreading:
         self.message_tuples = 0 if outlook.remaining == np.inf else MESSAGE_TUPLES
         (self.first, self.home), subbuckets = placement.tables(), placement.subbuckets
         self.stored = np.add.reduceat(sizes, self.first[:-1])
-        # Each bucket's tuples may reach as many partitions, but several may reach the same one.
+        # To how many partitions the heads of a bucket go: at most one for each stored tuple, fewer if the messages say so.
         self.reached = np.where(delta > 0, np.minimum(placement.partitions, self.stored), 0)
         most = np.bincount(self.home, np.repeat(self.reached / subbuckets, subbuckets), placement.partitions).max()
         self.reached = self.reached * min(1.0, outlook.messages / max(1.0, most))
@@ -182,21 +182,22 @@ class _Spreading:
         self.by_partition = np.bincount(self.home, np.repeat(self.loads, subbuckets), placement.partitions)
 
     def _cost(self, bucket, parts):
-        """Return the cost of a bucket of so many parts, on each: the work, a message to each partition that its heads may
-        reach, and the delta, sent to all parts."""
+        """Return the cost of a bucket of so many parts, on each of them: the work, a message to each partition that its heads
+        may reach, and the delta, sent to all parts."""
         sent = np.where(parts > 1, (self.delta[bucket] + self.message_tuples) * parts, 0)
         return TUPLES_PER_WORK * self.work[bucket] / parts + self.message_tuples * self.reached[bucket] / parts + sent
 
-    def counts(self, least: int, kept: Collection[int], remaining: float) -> dict[int, int]:
-        """Return {bucket: number of subbuckets}: as many of the most expensive buckets as pays best, or {}."""
+    def counts(self, least: int, fixed: Collection[int], remaining: float) -> dict[int, int]:
+        """Return {bucket: number of subbuckets} for the buckets to split: the most expensive ones, as many as pays best in the
+        `remaining` iterations; none if that saves less than `least` tuples, and none in `fixed`."""
         partitions, subbuckets = self.placement.partitions, self.placement.subbuckets
         has_heavy_tuple = self.work > self.work.sum() / partitions * np.maximum(self.delta, 1)
         pays = has_heavy_tuple | (self.loads > 2 * TUPLES_PER_WORK * self.work)  # most of it are messages
-        pays[list(kept)] = False
+        pays[list(fixed)] = False
         rounds = self.message_tuples and ROUND_TUPLES * np.log2(partitions)
         shuffle = max(least, rounds) if subbuckets.max() == 1 else 0.0  # a new phase
         before, after, moved, gain = self.by_partition.max() - shuffle, 0.0, 0, 0.0
-        found: list[tuple[int, int]] = []
+        splits: list[tuple[int, int]] = []
         paying = 0
         for bucket in np.argsort(-self.loads, kind="stable").tolist():
             most = min(MAX_SUBBUCKETS, partitions, int(self.stored[bucket])) // int(subbuckets[bucket])
@@ -204,17 +205,17 @@ class _Spreading:
             costs = self._cost(bucket, choices)
             if not pays[bucket] or self.loads[bucket] <= after or not costs.argmin():
                 break  # its partition remains the heaviest
-            found.append((bucket, int(choices[costs.argmin()])))
+            splits.append((bucket, int(choices[costs.argmin()])))
             after, moved = max(after, costs.min()), moved + self.stored[bucket]
             np.subtract.at(self.by_partition, self.home[self.first[bucket] : self.first[bucket + 1]], self.loads[bucket])
             saved = remaining * (before - max(after, self.by_partition.max())) - max(least, moved)
             if saved > gain:
-                gain, paying = saved, len(found)
-        return dict(found[:paying])
+                gain, paying = saved, len(splits)
+        return dict(splits[:paying])
 
 
 class _LooseSubbucket(NamedTuple):
-    """A subbucket that gets a new partition. Its order among others is that of its work."""
+    """A subbucket that gets a new partition. Such subbuckets are ordered by their work, the first field."""
 
     work: float
     tuples: float
@@ -224,8 +225,12 @@ class _LooseSubbucket(NamedTuple):
 
 
 class _Plan:
-    """The planning of one change: subbuckets are taken off heavy partitions, and put on the lightest ones. homes, load: the
-    planned partition of each subbucket, and work on each partition; grain: the work from which a subbucket is split.
+    """A plan of one change of the bucket map `placement`: subbuckets are taken off heavy partitions, and put on the lightest.
+
+    sizes, work: the tuples and the expected work of each subbucket.
+    homes, load: the planned partition of each subbucket, and work on each partition.
+    messages, remaining: see `Outlook`.
+    grain: the work from which a subbucket is split; loose: the subbuckets taken off a partition and not placed yet.
     """
 
     def __init__(self, placement: BucketMap, sizes, work, config, carried, outlook):
@@ -256,7 +261,7 @@ class _Plan:
         refined = [bucket for bucket in changed if len(self.homes[bucket]) > len(self.placement.homes[bucket])]
         kinds = {"refine": refined, "move": [bucket for bucket in changed if bucket not in refined]}
         placement = replace(self.placement, homes=tuple(map(tuple, self.homes)))
-        return MapChange(placement, {kind: found for kind, found in kinds.items() if found}) if changed else None
+        return MapChange(placement, {kind: buckets for kind, buckets in kinds.items() if buckets}) if changed else None
 
     def _split(self, bucket: int) -> None:
         """Double the subbuckets of a bucket until none is expected to exceed the grain. Subbucket s of n becomes s, s + n, …;

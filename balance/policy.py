@@ -18,9 +18,10 @@ def imbalance_ratio(loads) -> float:
 
 
 def to_refine(sizes: list[list[int]], ratio: float, factor: int, at_least: int) -> dict[int, int]:
-    """Return the buckets whose heaviest subbucket exceeds `ratio` times the average subbucket, each with `factor` times as
-    many. Subbuckets below `at_least` tuples are not split (0 in the paper), nor are buckets of as many subbuckets as tuples:
-    some of these agree in the hashed columns, and no split separates them.
+    """Return {bucket: its new number of subbuckets} for the buckets whose heaviest subbucket exceeds `ratio` times the average
+    one: `factor` times as many. sizes: the tuples in each subbucket of each bucket. Subbuckets below `at_least` tuples are not
+    split (0 in the paper), nor are buckets of as many subbuckets as tuples: some of these agree in the hashed columns, and no
+    split separates them.
 
     >>> to_refine([[90], [5], [5], [5]], ratio=3, factor=4, at_least=0)
     {0: 4}
@@ -36,9 +37,9 @@ def to_refine(sizes: list[list[int]], ratio: float, factor: int, at_least: int) 
 
 
 def to_consolidate(sizes: list[list[int]], fraction: float, factor: int) -> dict[int, int]:
-    """Return the refined buckets with a subbucket below the average one, each with 1/`factor` of its subbuckets, if more than
-    `fraction` of the buckets are refined. A bucket of one heavy subbucket and some light ones is refined again at the next
-    check.
+    """Return {bucket: its new number of subbuckets} for the refined buckets with a subbucket below the average one: 1/`factor`
+    as many, if more than `fraction` of the buckets are refined. sizes: see `to_refine`. A bucket of one heavy subbucket and
+    some light ones is refined again at the next check.
 
     >>> to_consolidate([[9, 9, 9, 9], [1, 1, 1, 1], [30]], fraction=0.6, factor=4)
     {1: 1}

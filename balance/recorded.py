@@ -60,9 +60,9 @@ def check_record(record: dict, ranks: int) -> None:
 
 @dataclass
 class Replay:
-    """One replay. map: a bucket map with the recorded numbers of subbuckets; resized: the mask (buckets,) of those that the
-    current iteration resized; sizes, delta: for each slot its tuples, and those born last; done: the number of the last
-    replayed iteration.
+    """A replay of a recorded stratum on another number of ranks. map: a bucket map with the recorded numbers of subbuckets;
+    resized: the mask (buckets,) of those that the current iteration resized; sizes, delta: for each slot its tuples, and those
+    born last; done: the number of the last replayed iteration.
     """
 
     record: dict
@@ -77,8 +77,8 @@ class Replay:
         self.sizes: np.ndarray = np.zeros(buckets)
         self.delta: np.ndarray = np.zeros(buckets)
         self.resized, self.done = np.zeros(buckets, np.bool_), 0
-        known = {key: self.record[key] for key in ("rule", "relations", "config", "input") if key in self.record}
-        self.trace = Trace(plan="simulated", reason="replayed from a record", ranks=self.ranks, **known)
+        recorded = {key: self.record[key] for key in ("rule", "relations", "config", "input") if key in self.record}
+        self.trace = Trace(plan="simulated", reason="replayed from a record", ranks=self.ranks, **recorded)
 
     def run(self) -> dict:
         """Replay all iterations, then the events, and return the record."""
@@ -86,8 +86,8 @@ class Replay:
             self._resize(entry)
             self._iterate(entry)
         for number, event in enumerate(self.record.get("events", [])):
-            kept = {key: value for key, value in event.items() if key not in RECORDED_MACHINE_FIELDS}
-            facts = kept | self.replayed_facts.get(number, {})
+            facts_to_keep = {key: value for key, value in event.items() if key not in RECORDED_MACHINE_FIELDS}
+            facts = facts_to_keep | self.replayed_facts.get(number, {})
             self.trace.event(facts.pop("event"), facts.pop("iteration"), **facts)
         record = self.trace.finish(**self.record.get("result", {}) | {"disk_bytes": 0})
         return priced_record(record, self.ranks, self.machine)
@@ -135,18 +135,18 @@ class Replay:
         births, home = self._births(sizes), self.map.tables()[1]
         born, delta, held = (np.bincount(home, slots, minlength=self.ranks) for slots in (births, self.delta, sizes))
         # Heads are made by ranks with deltas, and inserted on ranks with births. The others apply if there are none.
-        makers = first_of([delta, born, held, np.ones(self.ranks)])
-        homes = first_of([born, delta, held, np.ones(self.ranks)])
+        makers = first_nonzero([delta, born, held, np.ones(self.ranks)])
+        homes = first_nonzero([born, delta, held, np.ones(self.ranks)])
         phases = self._phases(entry, makers, homes)
         self.sizes, self.delta, self.done = sizes, births, entry["iteration"]
-        kept = {key: entry[key] for key in ("delta", "born", "births", "full", "steps", "relation") if key in entry}
+        recorded = {key: entry[key] for key in ("delta", "born", "births", "full", "steps", "relation") if key in entry}
         self.trace.iteration(
-            entry["iteration"], **kept, phases=phases, held=np.rint(held).astype(np.int64), **balance_of(self.map, sizes)
+            entry["iteration"], **recorded, phases=phases, held=np.rint(held).astype(np.int64), **balance_of(self.map, sizes)
         )
 
     def _phases(self, entry: dict, makers: np.ndarray, homes: np.ndarray) -> list[dict]:
-        """Return the recorded phases, divided among the ranks. If the record has no all-to-all phase (a Datalog run counts it
-        with the joins), one is added."""
+        """Return the recorded phases, divided among the ranks as by `_phase`. If the record has no all-to-all phase (a Datalog
+        run counts it with the joins), one is added."""
         phases = []
         exchanged = {phase["inner"] for phase in entry["phases"] if phase["phase"] == "all-to-all"}
         for recorded in entry["phases"]:
@@ -188,9 +188,9 @@ def flows(old: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.
     return source, after[bucket] + way % new[bucket], 1 / np.bincount(source)[source]
 
 
-def first_of(weights: list[np.ndarray]) -> np.ndarray:
+def first_nonzero(weights: list[np.ndarray]) -> np.ndarray:
     """Return the first array of weights that is not all zero."""
-    return next(found for found in weights if found.any())
+    return next(array for array in weights if array.any())
 
 
 def apportion(total: int, weights: np.ndarray) -> np.ndarray:

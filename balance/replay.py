@@ -13,7 +13,7 @@ from semi_naive.host.jit import njit, types
 
 JIT = {"cache": True, "nogil": True}
 i32, i64, u32, u64 = (types.Array(getattr(types, name), 1, "C") for name in ("int32", "int64", "uint32", "uint64"))
-_mix, _squeezed, _coded = (njit(inline="always")(one) for one in (mix, squeezed, varint_bytes))
+_mix, _squeezed, _varint_bytes = (njit(inline="always")(one) for one in (mix, squeezed, varint_bytes))
 _gap = njit(gap)
 UNREACHED = np.uint64(2**64 - 1)  # no word of two ids has this value
 _BIT = np.zeros(64, np.int64)  # the position of a single bit, by its product with a de Bruijn sequence
@@ -38,24 +38,24 @@ def slots_of_pairs(words, shift, bucket, scattered, first):
 
 @njit(types.Tuple((i64, u64))(u64, i32, i64, i32, types.int64), **JIT)
 def arrange(words, slot, route, target, ranks):
-    """Send words to the ranks target[route[s]:route[s + 1]] of their slots s. Return (bounds, words): those of rank r are
-    words[bounds[r]:bounds[r + 1]], in their order."""
+    """Arrange words by the ranks to which they are sent: word i goes to the ranks target[route[s] : route[s + 1]] of its slot
+    s = slot[i]. Return (bounds, words): those of rank r are words[bounds[r] : bounds[r + 1]], in their order."""
     bounds = np.zeros(ranks + 1, np.int64)
     for i in range(words.size):
         for r in range(route[slot[i]], route[slot[i] + 1]):
             bounds[target[r] + 1] += 1
     bounds[:] = np.cumsum(bounds)
-    at, out = bounds[:-1].copy(), np.empty(bounds[-1], np.uint64)
+    next_position, out = bounds[:-1].copy(), np.empty(bounds[-1], np.uint64)
     for i in range(words.size):
         for r in range(route[slot[i]], route[slot[i] + 1]):
-            out[at[target[r]]] = words[i]
-            at[target[r]] += 1
+            out[next_position[target[r]]] = words[i]
+            next_position[target[r]] += 1
     return bounds, out
 
 
 @njit(**JIT)
 def _counters(ranks):
-    """Return the arrays that `_code` counts in: for each rank the bits that its words use, the gap in them (low, high), and the
+    """Return work space for `_count_encoding`: for each rank the bits that its words use, the gap in them (low, high), and the
     last word; and the list of receiving ranks."""
     used, low = np.empty(ranks, np.uint64), np.empty(ranks, np.uint64)
     high, last = np.empty(ranks, np.uint64), np.empty(ranks, np.uint64)
@@ -63,23 +63,23 @@ def _counters(ranks):
 
 
 @njit(**JIT)
-def _code(words, to, count, counters):
-    """Return (bytes, messages) of words[:count], word i for rank to[i], as `ra.storage.codec` encodes them."""
-    used, low, high, last, reached = counters
+def _count_encoding(words, destination, count, counters):
+    """Return (bytes, messages) of words[:count], word i for rank destination[i], as `ra.storage.codec` encodes them."""
+    used, low, high, last, reached = counters  # work space: see `_counters`
     size = messages = 0
     for i in range(count):
-        used[to[i]], last[to[i]] = 0, UNREACHED
+        used[destination[i]], last[destination[i]] = 0, UNREACHED
     for i in range(count):
-        if last[to[i]] == UNREACHED:
-            reached[messages], last[to[i]] = to[i], 0
+        if last[destination[i]] == UNREACHED:
+            reached[messages], last[destination[i]] = destination[i], 0
             messages += 1
-        used[to[i]] |= words[i]
+        used[destination[i]] |= words[i]
     for rank in reached[:messages]:
         low[rank], high[rank] = _gap(used[rank])
     for i in range(count):
-        word = _squeezed(words[i], low[to[i]], high[to[i]])
-        size += _coded(word - last[to[i]])
-        last[to[i]] = word
+        word = _squeezed(words[i], low[destination[i]], high[destination[i]])
+        size += _varint_bytes(word - last[destination[i]])
+        last[destination[i]] = word
     return size + HEAD * messages, messages
 
 
@@ -107,7 +107,7 @@ def count_shuffle(bounds, words, shift, slot, route, target, ranks):
                 coded[total], destinations[total] = words[i] >> bits << np.uint64(32) | (words[i] & mask), target[r]
                 received[target[r]] += 1
                 total += 1
-        size[rank], messages[rank] = _code(coded, destinations, total, counters)
+        size[rank], messages[rank] = _count_encoding(coded, destinations, total, counters)
     return sent, size, messages, received
 
 
@@ -171,7 +171,7 @@ def _rests(outer, pairs, cursor, end, starts, ends, mask, room, seen, heads):
             heads[i - starts[first]] = outer[i] & mask
         count = ends[first] - starts[first]
         return count, end, count
-    count = met = 0
+    count = compared = 0
     low, high = seen.size, 0
     while cursor < end and count < room:
         group = pairs[cursor] & np.uint64(0xFFFFFFFF)
@@ -183,13 +183,13 @@ def _rests(outer, pairs, cursor, end, starts, ends, mask, room, seen, heads):
             seen[cell] |= bit
         low = min(low, np.int64((outer[starts[group]] & mask) >> np.uint64(6)))
         high = max(high, np.int64((outer[ends[group] - 1] & mask) >> np.uint64(6)) + 1)
-        met += ends[group] - starts[group]
+        compared += ends[group] - starts[group]
         cursor += 1
     if high - low > 8 * count:
         for i in range(count):
             seen[np.int64(heads[i] >> np.uint64(6))] = 0
         heads[:count].sort()
-        return count, cursor, met
+        return count, cursor, compared
     position = 0
     for cell in range(low, high):
         word = seen[cell]
@@ -199,7 +199,7 @@ def _rests(outer, pairs, cursor, end, starts, ends, mask, room, seen, heads):
             heads[position] = np.uint64(cell << 6) | np.uint64(_BIT[(lowest * _BRUIJN) >> np.uint64(58)])
             position += 1
             word ^= lowest
-    return count, cursor, met
+    return count, cursor, compared
 
 
 @njit(**JIT)
@@ -213,9 +213,9 @@ def _buffer(z, heads, base, subs, scattered, home, words, destinations, at):
 
 
 @njit(**JIT)
-def _shipped(words, destinations, size, batches, counters, arrived, sums):
-    """Send the buffered heads of some batches, each once, and return their number. `sums` grows by (0, heads, bytes, messages),
-    arrived[r] by the heads for rank r."""
+def _ship_heads(words, destinations, size, batches, counters, arrived, sums):
+    """Count the sending of the buffered heads of some batches, each once, and return their number. `sums` grows by (0, heads,
+    bytes, messages), arrived[r] by the heads for rank r."""
     if batches > 1:  # those of one batch are sorted and distinct
         order = np.argsort(words[:size])
         words[:size], destinations[:size] = words[order], destinations[order]
@@ -227,28 +227,28 @@ def _shipped(words, destinations, size, batches, counters, arrived, sums):
         size = distinct
     for i in range(size):
         arrived[destinations[i]] += 1
-    coded, messages = _code(words, destinations, size, counters)
+    coded, messages = _count_encoding(words, destinations, size, counters)
     sums[1:] += np.array([size, coded, messages])
     return size
 
 
 @njit(**JIT)
-def _mark(z, heads, base, subs, scattered, home, shift, born, marked, inner, fresh):
-    """Mark the heads of one z that are among the sorted words `born` and not marked yet with the number of the inner iteration.
-    fresh[r] grows by those that arrive on rank r."""
+def _mark(z, heads, base, subs, scattered, home, shift, born, marked, iteration, fresh):
+    """Mark the heads of one z that are among the sorted words `born`, and not marked yet, with an inner iteration's number.
+    fresh[r] grows by those that arrive on rank r. base, subs, scattered, home: see `_buffer`."""
     for i in range(heads.size):
         word = z << np.uint64(shift) | heads[i]
         place = _seek(born, 0, born.size, word)
         if place < born.size and born[place] == word and not marked[place]:
-            marked[place] = inner
+            marked[place] = iteration
             fresh[home[base + (np.int64(scattered[heads[i]] % subs) if subs > 1 else 0)]] += 1
 
 
 @njit(**JIT)
-def _end_of(pairs, cursor, found):
-    """Return the end of the pairs of the z at the cursor. found: the number of pairs."""
+def _end_of(pairs, cursor, count):
+    """Return the end of the pairs that have the z of the pair at the cursor. count: the number of pairs."""
     z = pairs[cursor] >> np.uint64(32)
-    while cursor < found and pairs[cursor] >> np.uint64(32) == z:
+    while cursor < count and pairs[cursor] >> np.uint64(32) == z:
         cursor += 1
     return cursor
 
@@ -286,18 +286,18 @@ def join_on_ranks(
     for rank in range(begin, end):
         if join[rank] < 0:
             continue
-        made, size, batches, skip, start = 0, 0, 0, join[rank], pair[rank]
+        sent, size, batches, skip, start = 0, 0, 0, join[rank], pair[rank]
         join[rank] = -1
         runs, deltas = rank_runs[rank + 1] - rank_runs[rank], rank_deltas[rank + 1] - rank_deltas[rank]
         for number in range(skip, runs * deltas):
             run, delta = rank_runs[rank] + number % runs, rank_deltas[rank] + number // runs
             low, high = delta_begin[delta], delta_end[delta]
-            cursor, found = start if number == skip else 0, 0
-            found = _match(outer, low, high, inner, run_begin[run], run_end[run], shift, pairs, starts, ends)
-            while cursor < found and (threshold < 0 or made <= threshold):
+            cursor, match_count = start if number == skip else 0, 0
+            match_count = _match(outer, low, high, inner, run_begin[run], run_end[run], shift, pairs, starts, ends)
+            while cursor < match_count and (threshold < 0 or sent <= threshold):
                 before = size
-                while cursor < found and size - before < most:
-                    z, stop, room = pairs[cursor] >> np.uint64(32), _end_of(pairs, cursor, found), most - (size - before)
+                while cursor < match_count and size - before < most:
+                    z, stop, room = pairs[cursor] >> np.uint64(32), _end_of(pairs, cursor, match_count), most - (size - before)
                     count, cursor, compared = _rests(outer, pairs, cursor, stop, starts, ends, mask, room, seen, heads)
                     sums[rank, 0] += compared
                     base, subs = first[bucket[z]], np.uint32(first[bucket[z] + 1] - first[bucket[z]])
@@ -306,10 +306,10 @@ def join_on_ranks(
                         _mark(z, heads[:count], base, subs, scattered, home, shift, born, marked, mark, fresh)
                     size += count
                 batches += 1
-                if size >= most or 0 <= threshold < made + size:
-                    made += _shipped(words, destinations, size, batches, counters, arrived, sums[rank])
+                if size >= most or 0 <= threshold < sent + size:
+                    sent += _ship_heads(words, destinations, size, batches, counters, arrived, sums[rank])
                     size = batches = 0
-            if cursor < found:
+            if cursor < match_count:
                 join[rank], pair[rank] = number, cursor
                 break
-        _shipped(words, destinations, size, batches, counters, arrived, sums[rank])
+        _ship_heads(words, destinations, size, batches, counters, arrived, sums[rank])

@@ -71,7 +71,7 @@ class Deltas:
 
 @dataclass
 class Simulation:
-    """One replay.
+    """The balanced plan of a closure, replayed on simulated ranks.
 
     births: for each iteration, the sorted words key << shift | rest of the tuples of path that are born; in the first, the
     edges.
@@ -142,15 +142,15 @@ class Simulation:
         shift, low = np.uint64(self.shift), np.uint64((1 << self.shift) - 1)
         heads = runs.words >> shift | (runs.words & low) << shift  # an edge whose columns are exchanged
         order = np.lexsort((heads, np.repeat(np.arange(self.ranks), np.diff(runs.bounds))))
-        made, none = np.diff(runs.bounds), np.zeros(self.ranks, np.int64)
+        heads_made, none = np.diff(runs.bounds), np.zeros(self.ranks, np.int64)
         home = self.path.map.tables()[1].astype(np.int32)
         slots, one_rank_each = self._slots(heads[order], self.path.map), np.arange(home.size + 1)
         _, size, messages, _ = replay.count_shuffle(
             runs.bounds, heads[order], self.shift, slots, one_rank_each, home, self.ranks
         )
-        join = self._phase(0, "join", none, made, size, joined=none)
-        shuffle = self._phase(0, "all-to-all", arrived, made, size, messages=messages)
-        self._record_iteration(1, 0, made.sum(), [join, shuffle, self._insert_phase(0, arrived, arrived)])
+        join = self._phase(0, "join", none, heads_made, size, joined=none)
+        shuffle = self._phase(0, "all-to-all", arrived, heads_made, size, messages=messages)
+        self._record_iteration(1, 0, heads_made.sum(), [join, shuffle, self._insert_phase(0, arrived, arrived)])
         self.runs = np.zeros(self._births_of(1).size, np.int32)
 
     def _iterate(self, number: int, delta: np.ndarray, born: np.ndarray) -> None:
@@ -159,25 +159,25 @@ class Simulation:
         cursor = _Cursor(np.zeros(self.ranks, np.int64), np.zeros(self.ranks, np.int64))
         phases: list[dict] = []
         threshold = -1 if self.config.threshold is None else self.config.threshold
-        while cursor.left:
+        while cursor.has_pairs:
             inner = phases[-1]["inner"] + 1 if phases else 0
             if moving and inner == 0:
                 phases.append(self._phase(inner, "intra-bucket", **moving))
             before = cursor.copy()
             # Without marks, which take longer: one inner iteration is usually the only one, and then makes all of `born`.
             sums, arrived, _ = self._join(outer, cursor, threshold, NONE, np.empty(0, np.int32), 0)
-            if cursor.left and inner == 0:
+            if cursor.has_pairs and inner == 0:
                 marked = np.zeros(born.size, np.int32)
-            if cursor.left or inner:  # a tuple is born in the first inner iteration that makes it
+            if cursor.has_pairs or inner:  # a tuple is born in the first inner iteration that makes it
                 sums, arrived, fresh = self._join(outer, before, threshold, born, marked, inner + 1)
             else:
                 fresh = np.diff(self._distribute(self.path, born)[1].bounds)
-            joined, made, size, messages = sums.T
+            joined, heads_made, size, messages = sums.T
             received = np.diff(outer.bounds) * (inner == 0)  # the delta counts in the first inner iteration only
-            phases.append(self._phase(inner, "join", received, made, size, joined=joined))
-            phases.append(self._phase(inner, "all-to-all", arrived, made, size, messages=messages))
+            phases.append(self._phase(inner, "join", received, heads_made, size, joined=joined))
+            phases.append(self._phase(inner, "all-to-all", arrived, heads_made, size, messages=messages))
             phases.append(self._insert_phase(inner, arrived, fresh))
-            if cursor.left:
+            if cursor.has_pairs:
                 stage = 1 if moving else 0
                 self.trace.event("roll-over", number + 1, inner=inner, cursors={stage: cursor.counts()})
         self.runs = marked if inner else np.zeros(born.size, np.int32)
@@ -233,7 +233,7 @@ class Simulation:
         sums = np.zeros((self.ranks, 4), np.int64)
         batch = BATCH_HEADS if threshold < 0 else min(BATCH_HEADS, threshold + 1)
 
-        def part(low: int, high: int):
+        def join_ranks(low: int, high: int) -> tuple[np.ndarray, np.ndarray]:
             arrived, fresh = np.zeros(self.ranks, np.int64), np.zeros(self.ranks, np.int64)
             replay.join_on_ranks(
                 low, high, outer.of_rank, outer.begin, outer.end, outer.words, rank_runs, begin, end, words, self.shift,
@@ -243,8 +243,8 @@ class Simulation:
             return arrived, fresh
 
         with ThreadPoolExecutor(threads) as pool:
-            parts = list(pool.map(part, cuts[:-1], cuts[1:]))
-        arrived, fresh = (sum(found) for found in zip(*parts, strict=True))
+            parts = list(pool.map(join_ranks, cuts[:-1], cuts[1:]))
+        arrived, fresh = (sum(arrays) for arrays in zip(*parts, strict=True))
         return sums, arrived, fresh
 
     def _nonempty_inner_runs(self):
@@ -253,9 +253,9 @@ class Simulation:
         offsets = np.cumsum([0, *(runs.words.size for runs in self.inner_runs)])
         begin = np.stack([runs.bounds[:-1] + offset for runs, offset in zip(self.inner_runs, offsets, strict=False)], axis=1)
         end = np.stack([runs.bounds[1:] + offset for runs, offset in zip(self.inner_runs, offsets, strict=False)], axis=1)
-        filled = begin < end
-        rank_runs = np.concatenate(([0], np.cumsum(filled.sum(axis=1)))).astype(np.int64)
-        return rank_runs, begin[filled], end[filled], np.concatenate([runs.words for runs in self.inner_runs])
+        is_nonempty = begin < end
+        rank_runs = np.concatenate(([0], np.cumsum(is_nonempty.sum(axis=1)))).astype(np.int64)
+        return rank_runs, begin[is_nonempty], end[is_nonempty], np.concatenate([runs.words for runs in self.inner_runs])
 
     # -- between iterations
 
@@ -384,7 +384,7 @@ class _Cursor:
         return _Cursor(self.run_pair.copy(), self.match.copy())
 
     @property
-    def left(self) -> bool:
+    def has_pairs(self) -> bool:
         """True if a rank has pairs left to join."""
         return bool((self.run_pair >= 0).any())
 

@@ -1,11 +1,11 @@
-"""The six algorithms of LDBC Graphalytics as programs, beside networkit, and loops of SQL in DuckDB.
+"""The six algorithms of LDBC Graphalytics as programs, beside networkit, loops of SQL in DuckDB, and shortest paths in Kùzu.
 
     python -m bench.graphs [--rows bfs,sssp,wcc,cdlp,pagerank,lcc] [--graphs rmat,grid,gnutella] [--repeat 3] [--scale 1]
         [--data DIR] [--toy] [--out FILE]
 
-All have the edges in memory before the clock starts: ours as numpy arrays, DuckDB as tables, networkit as its graph. `ours`
-is `Program.run` as a whole, which sorts and indexes them; `evaluating` are its strata alone. Answers that differ are an error.
-A peer that is not installed is left out.
+All have the edges in memory before the clock starts: ours as numpy arrays, DuckDB and Kùzu as tables, networkit as its graph.
+`ours` is `Program.run` as a whole, which sorts and indexes them; `evaluating` are its strata alone. Answers that differ are an
+error. A peer that is not installed is left out.
 """
 
 import sys
@@ -175,6 +175,32 @@ def duckdb(prepare: str, query: Callable | str, facts, spark, timeout: float) ->
     return by_duckdb(answer, cpus(), timeout, load)
 
 
+# -- Kùzu
+
+
+def kuzu(query: str, facts, spark, timeout: float) -> Sample:
+    """A query in Cypher over the vertices v and the edges e, from the vertex $start to all others."""
+    import kuzu as library
+    import pyarrow as pa
+
+    with library.Database(":memory:") as database, library.Connection(database, num_threads=cpus()) as connection:
+        connection.set_query_timeout(int(1000 * timeout))
+        connection.execute("CREATE NODE TABLE v(id INT64 PRIMARY KEY)")
+        connection.execute("COPY v FROM $vertices", {"vertices": pa.table({"id": np.unique(facts["edge"])})})
+        connection.execute("CREATE REL TABLE e(FROM v TO v, weight INT64)")
+        road = pa.table(dict(zip("xyw", map(np.ascontiguousarray, facts["road"].T), strict=True)))
+        connection.execute("COPY e FROM $road", {"road": road})
+        connection.execute("CALL var_length_extend_max_depth=100000")  # 30 by default
+        begun = time.perf_counter()
+        found = connection.execute(query, {"start": int(facts["start"][0, 0])}).get_as_arrow()
+        return Sample(time.perf_counter() - begun, total(found.column(0).to_numpy()))
+
+
+TO_ALL = "MATCH (a:v)-[e* {} 1..100000]->(b:v) WHERE a.id = $start AND b.id <> $start RETURN {}"
+HOPS, WAYS = TO_ALL.format("SHORTEST", "length(e)"), TO_ALL.format("WSHORTEST(weight)", "cast(cost(e) AS INT64)")
+
+# -- the queries of DuckDB
+
 BFS = """
 WITH RECURSIVE depth(x, d) USING KEY (x) AS (
     SELECT x, 0 FROM start
@@ -224,8 +250,16 @@ def _pagerank(connection) -> None:
 
 
 ALGORITHMS: dict[str, dict[str, Callable]] = {
-    "bfs": {"networkit": partial(networkit, _distances, False, True), "duckdb": partial(duckdb, "", BFS)},
-    "sssp": {"networkit": partial(networkit, _distances, True, True), "duckdb": partial(duckdb, "", SSSP)},
+    "bfs": {
+        "networkit": partial(networkit, _distances, False, True),
+        "duckdb": partial(duckdb, "", BFS),
+        "kuzu": partial(kuzu, HOPS),
+    },
+    "sssp": {
+        "networkit": partial(networkit, _distances, True, True),
+        "duckdb": partial(duckdb, "", SSSP),
+        "kuzu": partial(kuzu, WAYS),
+    },
     "wcc": {"networkit": partial(networkit, _components, False, False), "duckdb": partial(duckdb, BOTH, WCC)},
     "cdlp": {"duckdb": partial(duckdb, BOTH, _cdlp)},
     "pagerank": {"duckdb": partial(duckdb, BOTH, _pagerank)},
@@ -238,12 +272,12 @@ def table(results: dict):
     from rich.table import Table
 
     made = Table(title="Graph algorithms, seconds: median (least–most), and ÷ ours")
-    for column in ("algorithm, graph", "ours", "evaluating", "networkit", "DuckDB"):
+    for column in ("algorithm, graph", "ours", "evaluating", "networkit", "DuckDB", "Kùzu"):
         made.add_column(column, justify="left" if column.startswith("a") else "right")
     for name, row in results["rows"].items():
         times = {engine: seconds_of(samples) for engine, samples in row["samples"].items()}
         inside = sorted(sample["facts"]["evaluating"] for sample in row["samples"]["ours"])
-        cells = [_cell(times.get(peer), times["ours"]) for peer in ("networkit", "duckdb")]
+        cells = [_cell(times.get(peer), times["ours"]) for peer in ("networkit", "duckdb", "kuzu")]
         made.add_row(name, in_seconds(times["ours"], 3), f"{inside[len(inside) // 2]:.3f}", *cells)
     return made
 

@@ -1,17 +1,19 @@
-"""Ontologies as programs, by this engine and by Soufflé's compiler, from the shell: wall and processor time, peak memory.
+"""Ontologies as programs, by this engine, by Soufflé's compiler and by Nemo, from the shell: wall and processor time, peak
+memory.
 
     python -m bench.ontologies [--rows el,universities,doctors] [--scale 1] [--souffle DIR] [--repeat 3] [--jobs N]
         [--toy] [--out FILE]
 
 `el` classifies a generated ontology of normalised axioms, with a deep hierarchy of roles as Galen has one, by the completion
 rules CR1 to CR6. `universities` are facts in the manner of LUBM. `doctors` is a data exchange that joins in one step. All are
-seeded; `--scale 1` is some 36,000 axioms, 10 universities, 100,000 prescriptions. Without Soufflé, ours runs alone. The outputs
-must have the same lines.
+seeded; `--scale 1` is some 36,000 axioms, 10 universities, 100,000 prescriptions. A peer that is not installed is left out.
+The outputs must have the same lines.
 """
 
 import sys
 import tempfile
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +21,7 @@ import numpy as np
 from bench.closure import WrongCount
 from bench.command import command, parser_of, surroundings
 from bench.compilers import compilers
-from bench.side_by_side import Task, beside_souffle, measured, table
+from bench.side_by_side import NEMO, Task, beside_souffle, measured, table
 from semi_naive.ra.tuple_at_a_time.machine import KERNELS
 
 PROGRAMS = Path(__file__).parent / "programs" / "ontologies"
@@ -42,12 +44,16 @@ def run(options) -> dict:
     for kernel in () if options.toy else KERNELS:
         kernel.compiled()  # once on a computer, as the binaries of Soufflé are
     results = {**surroundings(None, options), **beside_souffle(options), "rows": {}}
+    has_nemo = find_spec("nmo_python") is not None
+    results["engines"] += [NEMO] * has_nemo
     with tempfile.TemporaryDirectory(prefix="bench-ontologies-") as folder:
         for name in options.rows.split(","):
             if name not in MAKERS:
                 raise ValueError(f"there is no row {name!r}: expected some of {', '.join(MAKERS)}")
             facts = write_facts(name, 0.005 if options.toy else options.scale, Path(folder) / name)
-            results["rows"][name] = measured(Task(name, PROGRAMS / f"{name}.dl", facts), Path(folder), options)
+            nemo = [sys.executable, "-m", "bench.nemo_command", str(PROGRAMS / f"{name}.rls")]
+            task, peers = Task(name, PROGRAMS / f"{name}.dl", facts), {NEMO: nemo} if has_nemo else {}
+            results["rows"][name] = measured(task, Path(folder), options, peers)
     return results
 
 

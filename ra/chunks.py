@@ -37,7 +37,7 @@ def chunked(words):
 
 @njit(types.int64(u64), **JIT)
 def size_of(masks):
-    """Return the number of words of chunks."""
+    """Return the number of words of chunks, given by their masks."""
     total = np.uint64(0)
     for mask in masks:
         total += count_bits(mask)
@@ -46,53 +46,53 @@ def size_of(masks):
 
 @njit(u64(u64, u64, types.int64), **JIT)
 def words_of(keys, masks, size):
-    """Return the ascending words of chunks. size: their number, see `size_of`."""
+    """Return the ascending words of chunks (keys, masks). size: the number of words, see `size_of`."""
     out = np.empty(size, np.uint64)
-    made = 0
+    written = 0
     for i in range(keys.size):
         high, mask = keys[i] << SIX, masks[i]
         while mask:
-            out[made] = high | lowest_bit(mask)
-            made += 1
+            out[written] = high | lowest_bit(mask)
+            written += 1
             mask &= mask - np.uint64(1)
     return out
 
 
 @njit(i64(u64, u64, types.int64, types.int64, types.uint64, types.uint64), **JIT)
 def field_of(keys, masks, size, shift, mask, low):
-    """Return the column (size,) stored in one field of the words of chunks: see `ra.blocks.kernels.unpack_field`."""
+    """Return a field of the `size` words of chunks (keys, masks) as a column: ((word >> shift) & mask) + low for each word."""
     out = np.empty(size, np.int64)
-    bits, made = np.uint64(shift), 0
+    bits, written = np.uint64(shift), 0
     for i in range(keys.size):
-        high, left = keys[i] << SIX, masks[i]
-        while left:
-            out[made] = np.int64((((high | lowest_bit(left)) >> bits) & mask) + low)
-            made += 1
-            left &= left - np.uint64(1)
+        high, rest = keys[i] << SIX, masks[i]
+        while rest:
+            out[written] = np.int64((((high | lowest_bit(rest)) >> bits) & mask) + low)
+            written += 1
+            rest &= rest - np.uint64(1)
     return out
 
 
 @njit(u64(u64, u64, i64), **JIT)
 def words_at(keys, masks, positions):
-    """Return the words at ascending positions (k,). 0.5 ns a chunk, and 30 ns a position."""
+    """Return the words at ascending positions (k,) among all words of chunks (keys, masks). 0.5 ns a chunk, 30 a position."""
     out = np.empty(positions.size, np.uint64)
     i, before = -1, np.int64(0)
-    inside = np.int64(0)  # words of chunk i
-    for n in range(positions.size):
-        while positions[n] >= before + inside:
-            before += inside
+    size_of_chunk = np.int64(0)  # words of chunk i
+    for number in range(positions.size):
+        while positions[number] >= before + size_of_chunk:
+            before += size_of_chunk
             i += 1
-            inside = np.int64(count_bits(masks[i]))
+            size_of_chunk = np.int64(count_bits(masks[i]))
         mask = masks[i]
-        for _ in range(positions[n] - before):
+        for _ in range(positions[number] - before):
             mask &= mask - np.uint64(1)
-        out[n] = keys[i] << SIX | lowest_bit(mask)
+        out[number] = keys[i] << SIX | lowest_bit(mask)
     return out
 
 
 @njit(_chunks(u64, u64, u64, u64), **JIT)
 def union(keys, masks, other_keys, other_masks):
-    """Return the (keys, masks) of the union of two sets of words. 2 ns a chunk."""
+    """Return the (keys, masks) of the union of two sets of words, given as chunks. 2 ns a chunk."""
     out_keys = np.empty(keys.size + other_keys.size, np.uint64)
     out_masks = np.empty_like(out_keys)
     i = j = size = 0
@@ -115,21 +115,21 @@ def union(keys, masks, other_keys, other_masks):
 
 
 @njit(_chunks(u64, u64, u64, u64), **JIT)
-def minus(keys, masks, known, known_masks):
-    """Return the (keys, masks) of chunks without the words of other chunks. Uses galloping search if the others are many
-    more."""
+def minus(keys, masks, other_keys, other_masks):
+    """Return the (keys, masks) of the words of chunks that are not in other chunks. Uses galloping search if there are more
+    than 16 times as many others."""
     out_keys, out_masks = np.empty_like(keys), np.empty_like(keys)
     size = j = 0
-    gallops = known.size > 16 * keys.size
+    gallops = other_keys.size > 16 * keys.size
     for i in range(keys.size):
         if gallops:
-            j = seek_word(known, j, keys[i])
+            j = seek_word(other_keys, j, keys[i])
         else:
-            while j < known.size and known[j] < keys[i]:
+            while j < other_keys.size and other_keys[j] < keys[i]:
                 j += 1
         mask = masks[i]
-        if j < known.size and known[j] == keys[i]:
-            mask &= ~known_masks[j]
+        if j < other_keys.size and other_keys[j] == keys[i]:
+            mask &= ~other_masks[j]
         out_keys[size], out_masks[size] = keys[i], mask
         size += mask != 0
     return out_keys[:size].copy(), out_masks[:size].copy()
@@ -137,7 +137,8 @@ def minus(keys, masks, known, known_masks):
 
 @njit(_chunks(u64, u64, u64), **JIT)
 def minus_words(keys, masks, known):
-    """Return the (keys, masks) of chunks without ascending words. Uses galloping search if the words are many more."""
+    """Return the (keys, masks) of the words of chunks that are not in the ascending `known`. Uses galloping search if `known`
+    is more than 16 times as long."""
     out_keys, out_masks = np.empty_like(keys), np.empty_like(keys)
     size = j = 0
     gallops = known.size > 16 * keys.size

@@ -44,7 +44,7 @@ def _sort_rows(words):
         for i in range(size):
             low |= source[lane, i]
             high &= source[lane, i]
-        differing = low & ~high
+        differing = low & ~high  # the bits in which the words of this lane differ
         while differing:
             bits = lowest_bit(differing)
             differing &= ~(mask << bits)

@@ -32,12 +32,12 @@ def node(cls: Class) -> Class:
     return cls
 
 
-def _compiled(given: tuple[Field, ...]) -> dict[str, Callable]:
+def _compiled(class_fields: tuple[Field, ...]) -> dict[str, Callable]:
     """Return compiled methods __init__, __eq__ and __hash__ of a class with the given fields, by name."""
     namespace: dict = {"put": object.__setattr__, "missing": MISSING}
     positional, assignments = ["self"], []
     keyword_only: list[str] = []
-    for each in given:
+    for each in class_fields:
         name, has_factory = each.name, each.default_factory is not MISSING
         namespace |= {f"default_{name}": each.default, f"make_{name}": each.default_factory}
         has_default = has_factory or each.default is not MISSING
@@ -45,7 +45,7 @@ def _compiled(given: tuple[Field, ...]) -> dict[str, Callable]:
         value = f"make_{name}() if {name} is missing else {name}" if has_factory else name
         assignments.append(f"put(self, {name!r}, {value})")
     separator = ["*"] if keyword_only else []
-    compared = [each.name for each in given if each.compare]
+    compared = [each.name for each in class_fields if each.compare]
     own, others = (f"({''.join(f'{node}.{name}, ' for name in compared)})" for node in ("self", "other"))
     exec(
         f"""

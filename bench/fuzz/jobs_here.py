@@ -36,9 +36,9 @@ class JobsAsSpark(LocalJobs):
         """As a `PartitionedJobs` is made; of a context of Spark's, that is what it is."""
         return cls(partitions, sc) if isinstance(sc, ContextHere) else PartitionedJobs(sc, partitions, **described)
 
-    def _everywhere(self, task, inputs: list, tell=None) -> list:
+    def _run_on_all(self, task, inputs: list, tell=None) -> list:
         self.pickled = pickle.dumps(task)
-        return super()._everywhere(task, inputs, tell)
+        return super()._run_on_all(task, inputs, tell)
 
     def run(self, task, partition: int, records: list) -> list:
         random.shuffle(records)

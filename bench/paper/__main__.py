@@ -20,7 +20,7 @@ from bench.paper.output import make, write_page
 
 PAPERS = {
     "Load-balancing Parallel Relational Algebra (Kumar and Gilray, 2020)":
-        ("fig8", "fig10", "fig11", "fig12", "table1", "fig13", "growth", "policies"),
+        ("fig8", "fig10", "fig11", "fig12", "table1", "fig13", "growth", "policies", "settings"),
     "General-Purpose Join Algorithms for Listing Triangles in Large Graphs (Zinn, 2015)": ("boxes", "budgets"),
     "Distributed Evaluation of Subgraph Queries Using Worst-case Optimal Low-Memory Dataflows (Ammar, McSherry, Salihoglu and"
     " Joglekar, 2018)": ("table5", "skew", "shares"),

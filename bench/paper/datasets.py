@@ -1,4 +1,5 @@
-"""The eight graphs of Table 1: real ones from a folder that is given, otherwise generated ones and the one that is bundled."""
+"""The graphs of Table 1: real ones from a folder that is given, otherwise generated ones and the one that is bundled. The
+paper's own are in the SuiteSparse Matrix Collection, as lhr34.mtx, nemeth13.mtx, sgpf5y6.mtx, rim.mtx and TSC_OPF_300.mtx."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -56,9 +57,12 @@ GENERATED = [
 
 
 def chosen(folder: Path | None, size: str) -> list[Dataset]:
-    """Eight of them, or two toys. Without a folder, of the files only the bundled one. ValueError when the folder lacks one."""
+    """Eight of them, or two toys. Without a folder, of the files only the bundled one. Of a folder that has matrices (.mtx,
+    .mtx.gz), all of these. ValueError when a folder without matrices lacks a file."""
     if folder is None:
         return [GENERATED[0], RMAT] if size == "toy" else GENERATED
+    if matrices := sorted(folder.glob("*.mtx*")):
+        return [Dataset(path.name.partition(".")[0], path.name) for path in matrices]
     found = [dataset if size == "full" else LARGE.get(dataset.file, dataset) for dataset in REAL]
     for dataset in found:
         if dataset.file:

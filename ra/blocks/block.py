@@ -37,7 +37,7 @@ class Block:
     @classmethod
     def of(cls, columns: Columns, size: int, packing: Packing | None = None) -> "Block":
         """Make a block of columns (size,), in any order of rows, duplicates allowed. Takes 20 ns a tuple of one word."""
-        columns = columns if (together := as_one_array(columns, size)) is None else together
+        columns = columns if (array := as_one_array(columns, size)) is None else array  # one kernel call packs an array
         packing = packing or roomy(bounds_of(columns))
         return cls(packing, sort_unique(pack_columns(columns, packing, size), over=True))
 
@@ -61,7 +61,7 @@ class Block:
 
     @cached
     def rows(self) -> tuple[Directory, int]:
-        """(The directory of the chunks by the first column, `cells`), for joins of pairs in words first << 32 | second."""
+        """(The directory of the chunks by the first column, `cells`), for joins of pairs packed as first << 32 | second."""
         return directory_of(self.chunks[0], ROW), self.cells
 
     @cached
@@ -143,8 +143,8 @@ class Block:
         return other.taken_from(self) if self.size and other.size else self
 
     def taken_from(self, block: "Block") -> "Block":
-        """Return another block of the same packing without the tuples of this one. Subclasses override this half of
-        `without`."""
+        """Return another block of the same packing without the tuples of this one. `without` calls it, so that a subclass
+        chooses how its own tuples are subtracted."""
         if isinstance(block, Chunked):
             both = isinstance(self, Chunked)
             rest = minus(*block.chunks, *self.chunks) if both else minus_words(*block.chunks, self.words[0])
@@ -153,7 +153,7 @@ class Block:
             return Chunked(self.packing, minus(*chunked(block.words[0]), *self.chunks)).compact()
         if self.packing.lanes == 1:
             rest = single.drop(block.words[0].copy(), self.words[0])
-            return Block(self.packing, (rest.copy() if 2 * rest.size < block.size else rest)[None])  # a view keeps all of it
+            return Block(self.packing, (rest.copy() if 2 * rest.size < block.size else rest)[None])  # a view keeps all memory
         return block.picked(~among(block.words, self.words))
 
     # -- searching
@@ -211,14 +211,14 @@ class Block:
 
     @cached
     def present(self) -> tuple[np.ndarray, int, int, int]:
-        """A filter of the values of the first column: (bitmap, least, within, number of bits). A value may occur if bit (value
-        - least) >> within is set. Takes at most 8 bytes a tuple."""
+        """A filter of the values of the first column: (bitmap, least, shift, number of bits). A value may occur if bit (value
+        - least) >> shift is set. Takes at most 8 bytes a tuple."""
         column = self.column(0)
         least, greatest = int(column[0]), int(column[-1])
-        # So many values share a bit, 2 ** within, that there are at most WORD_BITS bits a tuple.
-        within = max(0, (greatest - least).bit_length() - (WORD_BITS * self.size).bit_length())
-        cells = ((greatest - least) >> within) + 1
-        return sampling_kernels.presence_bits(column, least, within, cells), least, within, cells
+        # So many values share a bit, 2 ** shift, that there are at most WORD_BITS bits a tuple.
+        shift = max(0, (greatest - least).bit_length() - (WORD_BITS * self.size).bit_length())
+        cells = ((greatest - least) >> shift) + 1
+        return sampling_kernels.presence_bits(column, least, shift, cells), least, shift, cells
 
     @cached
     def greatest_second(self) -> int:
@@ -262,8 +262,8 @@ class Chunked(Block):
 
 
 def _directory_layout(words: np.ndarray, rest: int, most: int = 0) -> tuple[int, int, int]:
-    """Return (base, coarse, number of entries) of a directory of sorted words by all but the lowest `rest` bits: see
-    `kernels.directory`. most: about the number of entries, by default two a word."""
+    """Return (base, coarse, number of entries) of a directory of sorted words: its entry i is for the words with
+    ((word >> rest) - base) >> coarse == i. most: about the number of entries, by default two a word."""
     base = int(words[0]) >> rest
     span = (int(words[-1]) >> rest) - base
     coarse = max(0, span.bit_length() - (most or 2 * words.size + 64).bit_length())
@@ -271,8 +271,8 @@ def _directory_layout(words: np.ndarray, rest: int, most: int = 0) -> tuple[int,
 
 
 def directory_of(words: np.ndarray, rest: int, most: int = 0) -> Directory:
-    """Return the directory of sorted words. rest: the number of low bits of a word that are not part of the key; most: about
-    the number of entries, by default two a word."""
+    """Return the directory of sorted words by their keys, the bits above the lowest `rest`: for ranges of keys, the position of
+    the first word. most: about the number of entries, by default two a word."""
     base, coarse, entries = _directory_layout(words, rest, most)
     return np.uint64(base), coarse, kernels.directory(words, rest, np.uint64(base), coarse, entries)
 

@@ -136,7 +136,7 @@ def positions_of(columns: list[np.ndarray], size: int, many: Block) -> np.ndarra
 
 
 def settled_copy(table) -> Table:
-    """Return a table's tuples as a settled table without a reduction, whose home is the relation's own order."""
+    """Return a table's tuples as a settled table (all in full) without a reduction, in the relation's own column order."""
     home = own_order(table.arity)
     if isinstance(table, Table) and table.home == home:
         settled = snapshot(table)
@@ -150,8 +150,8 @@ def settled_copy(table) -> Table:
 
 
 def difference(before: Table, after: Table) -> Change:
-    """Return the new and the lost tuples of a settled table since an earlier one. Takes 5 ns for each tuple of a block that the
-    tables do not share. If both have the same block without a few of its tuples (`Thinned`), only those tuples are compared."""
+    """Return the new and the lost tuples of a settled table since an earlier state of it. Takes 5 ns for each tuple of a block
+    that the two do not share. If both have the same block without a few of its tuples (`Thinned`), only these are compared."""
     old, new = _blocks_by_whole(before), _blocks_by_whole(after)
     only_old = [block for key, block in old.items() if key not in new]
     only_new = [block for key, block in new.items() if key not in old]
@@ -162,7 +162,8 @@ def difference(before: Table, after: Table) -> Change:
             only_new.append(tuples_at(whole, _positions_minus(dropped_before, dropped_now)))
     fewer, more = sorted((only_old, only_new), key=lambda blocks: sum(block.size for block in blocks))
     only_more = union_of_blocks([reduce(block_minus, fewer, block) for block in more], before.arity)
-    has_rest = sum(block.size for block in fewer) > sum(block.size for block in more) - only_more.size  # blocks are disjoint
+    # The blocks of a table are disjoint. So if all tuples of `fewer` are common tuples, none has to be searched for in `more`.
+    has_rest = sum(block.size for block in fewer) > sum(block.size for block in more) - only_more.size
     rest = [reduce(block_minus, more, block) for block in fewer] if has_rest else []
     only_fewer = union_of_blocks(rest, before.arity)
     return Change(only_more, only_fewer) if more is only_new else Change(only_fewer, only_more)
@@ -199,10 +200,10 @@ def only_home_index(table: Table) -> Table:
 
 
 def grown(table: Table, delta: Block) -> Table:
-    """Return a settled table with a block as its delta: unknown tuples, or some of its own that rules are to read as delta."""
-    other = snapshot(table)
-    other.set_delta(delta)
-    return other
+    """Return a copy of a settled table whose delta is a block: new tuples, or some of its own to be read as a delta."""
+    copy = snapshot(table)
+    copy.set_delta(delta)
+    return copy
 
 
 def table_without(table: Table, lost: Block) -> Table:

@@ -106,7 +106,7 @@ def _repack_uncompiled(words, source, target, lanes):
 
 @njit(u64_rows(u64_rows, i64_rows, i64_rows, types.int64), uncompiled=_repack_uncompiled, **JIT)
 def repack(words, source, target, lanes):
-    """Return words (lanes, n) under the layout `target` with the same values as words under the layout `source`, field by
+    """Return words (lanes, n) under the layout `target` with the same values as `words` under the layout `source`, field by
     field, without making columns."""
     out = np.zeros((lanes, words.shape[1]), np.uint64)
     for k in range(target.shape[0]):
@@ -131,7 +131,7 @@ def mark_within_bounds(columns, layout):
     for k in range(columns.shape[0]):
         low, span = np.uint64(layout[k, LOW]), np.uint64(layout[k, SPAN])
         for i in range(columns.shape[1]):
-            out[i] &= np.uint64(columns[k, i]) - low <= span
+            out[i] &= np.uint64(columns[k, i]) - low <= span  # values below `low` wrap around to large numbers
     return out
 
 
@@ -153,7 +153,7 @@ def _unpack_field_uncompiled(words, shift, mask, low, out):
 
 @njit(types.void(u64, types.int64, types.uint64, types.uint64, i64), uncompiled=_unpack_field_uncompiled, **JIT)
 def unpack_field(words, shift, mask, low, out):
-    """Unpack the column stored in one field of a lane of words (n,) into `out` (n,)."""
+    """Unpack the column stored in a field, ((word >> shift) & mask) + low, of words (n,) into `out` (n,)."""
     bits = np.uint64(shift)
     for i in range(words.size):
         out[i] = np.int64(((words[i] >> bits) & mask) + low)
@@ -165,7 +165,7 @@ def unpack_field(words, shift, mask, low, out):
     **JIT,
 )
 def field_at(words, positions, shift, mask, low):
-    """Return the column (m,) stored in one field of the words at some positions (m,)."""
+    """Return the column (m,) stored in a field, ((word >> shift) & mask) + low, of the words at some positions (m,)."""
     bits = np.uint64(shift)
     out = np.empty(positions.size, np.int64)
     for i in range(positions.size):
@@ -199,6 +199,7 @@ def directory(words, rest, base, coarse, size):
 
 
 def _ranges_uncompiled(words, rest, base, coarse, starts, keys, within):
+    """The numpy version of `ranges`, for few keys."""
     lows, highs = np.zeros(keys.size, np.int64), np.zeros(keys.size, np.int64)
     groups = (keys - base) >> np.uint64(coarse)
     known = within & (keys >= base) & (groups < np.uint64(starts.size - 1))
@@ -219,7 +220,7 @@ def _ranges_uncompiled(words, rest, base, coarse, starts, keys, within):
 )
 def ranges(words, rest, base, coarse, starts, keys, within):
     """Return for each key (m,) the range [low, high) of positions in the sorted words (n,) that have it, as two arrays (m,).
-    The range is empty if the key is not `within` bounds. rest, base, coarse, starts: the directory of the words."""
+    within (m,): False for keys out of bounds, whose range is empty. rest, base, coarse, starts: see `directory`."""
     lows, highs = np.zeros(keys.size, np.int64), np.zeros(keys.size, np.int64)
     bits, step, groups = np.uint64(rest), np.uint64(coarse), starts.size - 1
     for i in range(keys.size):
@@ -230,7 +231,7 @@ def ranges(words, rest, base, coarse, starts, keys, within):
         if group >= np.uint64(groups):
             continue
         low, high = starts[np.int64(group)], starts[np.int64(group) + 1]
-        if coarse:
+        if coarse:  # the entry is for several keys: bisect for the first word with this one, gallop to the last
             end = high
             while low < high:
                 middle = (low + high) >> 1
@@ -252,8 +253,8 @@ def ranges(words, rest, base, coarse, starts, keys, within):
 
 @njit(inline="always")
 def _first_at_least(words, shift, mask, low, value, begin, end):
-    """Return the first position in [begin, end) at which a field of the words is at least `value`; `end` if there is none. The
-    field ascends in that range."""
+    """Return the first position in [begin, end) at which a field, ((word >> shift) & mask) + low, is at least `value`; `end` if
+    there is none. The field ascends in that range."""
     while begin < end:
         middle = (begin + end) >> 1
         if np.int64(((words[middle] >> shift) & mask) + low) < value:
@@ -265,8 +266,8 @@ def _first_at_least(words, shift, mask, low, value, begin, end):
 
 @njit(types.UniTuple(i64, 2)(u64, types.int64, types.uint64, types.uint64, i64, i64, i64, i64), **JIT)
 def narrow(words, shift, mask, low, lows, highs, least, greatest):
-    """Narrow ranges [low, high) of words to the positions at which a field is between least and greatest, each (m,), both
-    included. The field ascends in each range."""
+    """Narrow ranges [lows[i], highs[i]) of words to the positions at which a field, ((word >> shift) & mask) + low, is between
+    least[i] and greatest[i], both included. The field ascends in each range."""
     begins, ends, bits = np.empty_like(lows), np.empty_like(lows), np.uint64(shift)
     for i in range(lows.size):
         begins[i] = _first_at_least(words, bits, mask, low, least[i], lows[i], highs[i])
@@ -309,6 +310,7 @@ def ranges_rows(words, keys, masks, within):
 
 
 def _expand_some_uncompiled(lows, highs, row, skip, most):
+    """The numpy version of `expand_some`, for few rows."""
     begins, sizes = lows[row:].copy(), highs[row:] - lows[row:]
     if row < lows.size:
         begins[0], sizes[0] = begins[0] + skip, sizes[0] - skip
@@ -339,27 +341,27 @@ def expand_some(lows, highs, row, skip, most):
 
     Returns (rows, positions, row, skip): the pairs as two arrays, and the row and skip at which the next call continues.
     """
-    total, last = -skip, row
+    total, last = -skip, row  # the pairs of the rows before `last`
     while last < lows.size and total < most:
         total += highs[last] - lows[last]
         last += 1
     total = max(0, min(total, most))
     rows, positions = np.empty(total, np.int64), np.empty(total, np.int64)
-    made = 0
-    while row < lows.size and made < total:
-        taken = min(highs[row] - lows[row] - skip, total - made)
-        for i in range(taken):
-            rows[made + i], positions[made + i] = row, lows[row] + skip + i
-        made += taken
-        skip += taken
+    written = 0
+    while row < lows.size and written < total:
+        count = min(highs[row] - lows[row] - skip, total - written)
+        for i in range(count):
+            rows[written + i], positions[written + i] = row, lows[row] + skip + i
+        written += count
+        skip += count
         if skip == highs[row] - lows[row]:
             row, skip = row + 1, 0
-    return rows, positions, last if made < most else row, skip
+    return rows, positions, last if written < most else row, skip
 
 
 def expanded(lows, highs, begin: tuple[int, int], most: int) -> Iterator[tuple[np.ndarray, np.ndarray, tuple[int, int]]]:
-    """Yield (rows, positions, end) until there are no more pairs: see `expand_some`. begin, end: (row, skip), where the pairs
-    begin and where the next ones do."""
+    """List all (row, position) pairs of `expand_some`, at most `most` at a time. Yield (rows, positions, end). begin, end:
+    (row, skip), where the pairs begin and where the next ones do."""
     while begin[0] < lows.size:
         rows, positions, row, skip = expand_some(lows, highs, *begin, most)
         begin = row, skip

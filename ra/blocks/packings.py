@@ -83,24 +83,24 @@ def pack_columns(columns: Columns, packing: Packing, size: int) -> np.ndarray:
     """Return the words (lanes, size) of tuples given as columns: all columns of the packing, or the first ones, as a search
     key; the other fields are 0."""
     words = np.zeros((packing.lanes, size), np.uint64)
-    for some, layout in _for_kernels(columns, packing, size):
-        kernels.pack_fields(words, some, layout)
+    for array, layout in _for_kernels(columns, packing, size):
+        kernels.pack_fields(words, array, layout)
     return words
 
 
 def mark_within_bounds(columns: Columns, packing: Packing, size: int) -> np.ndarray:
     """Return a mask (size,) of the tuples, given as columns, that are within the bounds of a packing's first columns."""
     within = np.ones(size, np.bool_)
-    for some, layout in _for_kernels(columns, packing, size):
-        within &= kernels.mark_within_bounds(some, layout)
+    for array, layout in _for_kernels(columns, packing, size):
+        within &= kernels.mark_within_bounds(array, layout)
     return within
 
 
 def _for_kernels(columns: Columns, packing: Packing, size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield (columns (k, n), their rows of the packing's layout): all columns at once if copying them into one array takes less
-    time than a call of a kernel for each."""
-    if (together := as_one_array(columns, size)) is not None:
-        yield together, packing.layout
+    """Yield (an array of columns (k, n), their rows of the packing's layout), the arguments of kernels: all columns at once if
+    copying them into one array takes less time than a call of a kernel for each."""
+    if (array := as_one_array(columns, size)) is not None:
+        yield array, packing.layout
         return
     for number, column in enumerate(columns[: packing.arity]):
         yield kernel_ready(column)[None], packing.layout[number : number + 1]
@@ -110,9 +110,9 @@ def bounds_of(columns: Columns) -> Bounds:
     """Return the least and the greatest value of each column; (0, 0) for an empty column."""
     if not len(columns) or not columns[0].size:
         return ((0, 0),) * len(columns)
-    together = as_one_array(columns, columns[0].size)
-    if together is not None and columns[0].size <= FEW:  # one call of a kernel for all columns
-        return tuple(map(tuple, kernels.bounds(together).tolist()))
+    array = as_one_array(columns, columns[0].size)
+    if array is not None and columns[0].size <= FEW:  # one call of a kernel for all columns
+        return tuple(map(tuple, kernels.bounds(array).tolist()))
     return tuple((int(column.min()), int(column.max())) for column in columns)
 
 

@@ -33,19 +33,19 @@ def sampled_hashes(columns: Columns, size: int, share: float) -> np.ndarray:
     return hashes[hashes <= np.uint64(min(1.0, share) * GREATEST_HASH)]
 
 
-def _presence_bits_uncompiled(column, least, within, size):
+def _presence_bits_uncompiled(column, least, shift, size):
     cells = np.zeros((size + 63) >> 6 << 6, np.bool_)
-    cells[(column.view(np.uint64) - np.int64(least).view(np.uint64)) >> np.uint64(within)] = True
+    cells[(column.view(np.uint64) - np.int64(least).view(np.uint64)) >> np.uint64(shift)] = True
     return np.packbits(cells, bitorder="little").view(np.uint64)
 
 
 @njit(u64(i64, types.int64, types.int64, types.int64), uncompiled=_presence_bits_uncompiled, **JIT)
-def presence_bits(column, least, within, size):
-    """Return a bitmap of `size` bits, as words: bit (value - least) >> within is set for each value of the column. The distance
+def presence_bits(column, least, shift, size):
+    """Return a bitmap of `size` bits, as words: bit (value - least) >> shift is set for each value of the column. The distance
     is unsigned, so hashes may be given as int64."""
-    cells, shift = np.zeros((size + 63) >> 6, np.uint64), np.uint64(within)
+    cells, bits = np.zeros((size + 63) >> 6, np.uint64), np.uint64(shift)
     for value in column:
-        place = (np.uint64(value) - np.uint64(least)) >> shift
+        place = (np.uint64(value) - np.uint64(least)) >> bits
         cells[place >> np.uint64(6)] |= np.uint64(1) << (place & np.uint64(63))
     return cells
 

@@ -35,7 +35,7 @@ def snapshot(table: TableLike) -> TableLike:
 
 @dataclass
 class Table:
-    """A relation in memory: tuples of `arity` columns.
+    """A relation in memory: tuples of `arity` columns. It is *settled* if all of them are in full.
 
     home: the column order in which new tuples are compared with known ones. With a reduction, its key comes first.
     full, delta: the known tuples and those of the last iteration, by column order. A join that needs another order adds it.
@@ -111,8 +111,8 @@ class Table:
         return self.reduction.target(self) if self.reduction else self
 
     def end_rule(self) -> int:
-        """Note that a rule has made all its heads of an iteration. Return the number of new tuples that its inserts did not
-        count."""
+        """Note that a rule has derived all its heads of an iteration. Return the number of new tuples that the calls of
+        `insert` did not count, as a reduction combines them first."""
         return self.reduction.end_rule() if self.reduction else 0
 
     @property
@@ -154,14 +154,14 @@ class Table:
         """Insert tuples given in pieces, columns (arity, n) in the relation's own order. Each is sorted by itself, and many are
         merged at a time."""
         waiting: list[Block] = []
-        held: Bounds | None = None  # of all pieces: the packing must also hold those that wait
+        bounds_so_far: Bounds | None = None  # of all pieces: the packing must also hold the values of those in `waiting`
         for columns in pieces:
             if self.reduction or not columns.size:
                 self.insert(list(columns), columns.shape[1])
                 continue
             bounds = bounds_of(list(columns))
-            held = bounds if held is None else widen(held, bounds)
-            self._make_room(held)
+            bounds_so_far = bounds if bounds_so_far is None else widen(bounds_so_far, bounds)
+            self._make_room(bounds_so_far)
             waiting.append(self.fresh(list(columns), columns.shape[1]))
             if sum(block.size for block in waiting) >= MAX_WAITING_TUPLES:
                 self.add(merge_blocks(waiting, self._ordered(self.home)))
@@ -176,7 +176,7 @@ class Table:
         return self.add(self.fresh_block(block, lock), lock)
 
     def fresh(self, columns: list[np.ndarray], size: int, lock=NO_LOCK) -> Block:
-        """Return the tuples that were unknown when the iteration began, as a block for `add`: the first half of `insert`."""
+        """Return the tuples of columns (arity, n) that were unknown when the iteration began, as a block for `add`."""
         if self.reduction:
             columns, size = self.reduction.thinned(columns, size)
         bounds = bounds_of(columns)
@@ -324,10 +324,10 @@ class Table:
         order = self._equivalent_order(order)
         if part != "delta" and order not in self.full:
             self.full[order] = [self.from_home(block, order) for block in self.full[self.home]]
-        found = [] if part == "delta" else list(self.full[order])
+        blocks = [] if part == "delta" else list(self.full[order])
         if part != "full" and self.delta_size:
-            found.append(self._delta(order))
-        return found
+            blocks.append(self._delta(order))
+        return blocks
 
     def _equivalent_order(self, order: Order) -> Order:
         """Return a column order in which the blocks have the same words: home, if the relation is symmetric, else `order`."""

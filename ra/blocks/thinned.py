@@ -73,7 +73,7 @@ class Thinned(Block):
     def places(self, positions: np.ndarray) -> np.ndarray:
         """Return the positions in this block of the tuples at some positions (k,) of `whole`; -1 for dropped tuples."""
         dropped_before = np.searchsorted(self.dropped, positions)
-        # The next dropped position of each; the last one, which is less, if there is none.
+        # A tuple is dropped if its position is the first of `dropped` that is not below it.
         next_dropped = self.dropped[np.minimum(dropped_before, self.dropped.size - 1)]
         remains = next_dropped != positions
         return np.where(remains, positions - dropped_before, -1)

@@ -25,7 +25,7 @@ def _unpack_rows_uncompiled(words, shift, mask, low, rows, place):
 
 @njit(types.void(u64, types.int64, types.uint64, types.uint64, _rows, types.int64), uncompiled=_unpack_rows_uncompiled, **JIT)
 def _unpack_rows(words, shift, mask, low, rows, place):
-    """Unpack one field of words (n,) into column `place` of rows (n, arity)."""
+    """Unpack a field, ((word >> shift) & mask) + low, of words (n,) into column `place` of rows (n, arity)."""
     bits = np.uint64(shift)
     for i in range(words.size):
         rows[i, place] = np.int64(((words[i] >> bits) & mask) + low)

@@ -109,9 +109,9 @@ class Proposal(Join):
         lows, highs = lows[order], highs[order]
         ends = np.cumsum(highs - lows)
         # the bindings made before the position: the lists before `row`, and `skip` values of its own
-        made = int(ends[row] - (highs - lows)[row]) + skip if row < batch.size else 0
-        while row < batch.size and made < ends[-1]:
-            stop = min(made + batch_size, int(ends[-1]))
+        listed_count = int(ends[row] - (highs - lows)[row]) + skip if row < batch.size else 0
+        while row < batch.size and listed_count < ends[-1]:
+            stop = min(listed_count + batch_size, int(ends[-1]))
             last = int(np.searchsorted(ends, stop))
             part = slice(row, last + 1)
             low, high = lows[part].copy(), highs[part].copy()
@@ -121,8 +121,8 @@ class Proposal(Join):
             rows = np.flatnonzero(low < high)
             lists = Lists.of(block, place, np.arange(rows.size), low[rows], high[rows])
             others = batch.take(order[rows + part.start], self.keep)
-            yield Listed(others, name, lists, resume_at=(number, row, skip), joined=stop - made)
-            made = stop
+            yield Listed(others, name, lists, resume_at=(number, row, skip), joined=stop - listed_count)
+            listed_count = stop
 
     def _distinct_values(
         self, blocks: list, number: int, keys: list[np.ndarray], lows: np.ndarray, rows: np.ndarray, positions: np.ndarray
@@ -152,11 +152,11 @@ class Propose:
         """Yield extended batches. resume_at: as of `Join`, but the number of the block is combined with that of the atom."""
         first, block = divmod(resume_at[0], BLOCKS)
         for number in range(first, len(self.steps)):
-            own = batch.where(batch.columns[OFFER] == number)
+            offered = batch.where(batch.columns[OFFER] == number)
             start = (block, *resume_at[1:]) if number == first else START
-            for made in self.steps[number](own, context, start) if own.size else ():
-                made.resume_at = (number * BLOCKS + made.resume_at[0], *made.resume_at[1:])
-                yield made
+            for output in self.steps[number](offered, context, start) if offered.size else ():
+                output.resume_at = (number * BLOCKS + output.resume_at[0], *output.resume_at[1:])
+                yield output
 
 
 @dataclass
@@ -174,12 +174,12 @@ class Intersect:
         if isinstance(batch, Listed) and all(_ends_with(step.keys, batch.name) for step in self.steps):
             yield self._of_lists(batch, context)
             return
-        visited, found = (batch.columns[OFFER] + self.turn) % len(self.steps), np.zeros(batch.size, np.bool_)
+        visited, is_present = (batch.columns[OFFER] + self.turn) % len(self.steps), np.zeros(batch.size, np.bool_)
         for number, step in enumerate(self.steps):
             rows = np.flatnonzero(visited == number)
             if rows.size:
-                found[rows] = match_counts(step, Batch(rows.size, batch.take(rows, batch.columns)), context) > 0
-        yield batch.where(found, self.steps[0].keep)
+                is_present[rows] = match_counts(step, Batch(rows.size, batch.take(rows, batch.columns)), context) > 0
+        yield batch.where(is_present, self.steps[0].keep)
 
     def _of_lists(self, batch: Listed, context: Context) -> Batch:
         """Intersect each list of a batch with the atom that its binding's OFFER selects."""
@@ -189,10 +189,10 @@ class Intersect:
             lists = batch.lists.chosen(visited == number)
             if lists.rows.size:
                 parts += self._intersected(step, batch, lists, context)
-        made, keep = batch.with_lists(concatenate_lists(parts)), self.steps[0].keep
+        intersected, keep = batch.with_lists(concatenate_lists(parts)), self.steps[0].keep
         if batch.name in keep:
-            return made.with_lists(made.lists, keep)
-        return Batch(made.size, made.take(np.arange(made.size), keep))
+            return intersected.with_lists(intersected.lists, keep)
+        return Batch(intersected.size, intersected.take(np.arange(intersected.size), keep))
 
     def _intersected(self, step: Join, batch: Listed, lists: Lists, context: Context):
         """Yield the lists intersected with each block of a step's relation. step: its last key is the listed variable; lists:

@@ -99,19 +99,20 @@ class Core:
         rows_end_with_count = loops.nest.width > depth or not depth
         self._forget_bound()
         first, skipped = position.part, position.solutions
-        for number, (ways, rows) in enumerate(loops.pieces(self.threads, share=share, first=first, parts=parts), first):
+        pieces = loops.pieces(self.threads, share=share, first=first, parts=parts)
+        for number, (solution_count, rows) in enumerate(pieces, first):  # rows: the values of the listed variables
             limits.check_limits()
             after = Position(number + 1, 0, 0, plan)
             if not depth:  # there are no rows, only the number of solutions
-                rows = np.full((min(ways, 1), 1), ways)
+                rows = np.full((min(solution_count, 1), 1), solution_count)
             for start in range(skipped, len(rows), size):
-                some = rows[start : start + size]
-                columns = {name: self.tries.domain.decode(np.ascontiguousarray(some[:, order.index(name)])) for name in names}
+                piece = rows[start : start + size]
+                columns = {name: self.tries.domain.decode(np.ascontiguousarray(piece[:, order.index(name)])) for name in names}
                 if counted:
-                    columns[WEIGHT] = some[:, -1].copy() if rows_end_with_count else np.ones(len(some), np.int64)
-                end = start + len(some)
+                    columns[WEIGHT] = piece[:, -1].copy() if rows_end_with_count else np.ones(len(piece), np.int64)
+                end = start + len(piece)
                 # bindings of no variables are equal, so one is enough
-                batch = Batch(len(some) if names or counted else 1, columns)
+                batch = Batch(len(piece) if names or counted else 1, columns)
                 batch.resume_at = after if end == len(rows) else Position(number, end, 0, plan)
                 yield Position(number, start, 0, plan), batch
             skipped = 0
@@ -127,9 +128,9 @@ class Core:
 
     def _forget_bound(self) -> None:
         """Remove the tries of the bound relation from the cache."""
-        for made in (self.tries.built, self.tries.degrees):
-            for key in [key for key in made if key[0] == BOUND]:
-                del made[key]
+        for cache in (self.tries.built, self.tries.degrees):
+            for key in [key for key in cache if key[0] == BOUND]:
+                del cache[key]
 
 
 def order_beginning_with(query: ConjunctiveQuery, tries: Tries, names: tuple[str, ...]) -> tuple[str, ...]:

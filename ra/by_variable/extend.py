@@ -66,20 +66,20 @@ class Extend:
                     yield Batch(rows.size, part.take(rows, self.keep) | {self.name: values}, joined=rows.size)
 
     def _by_steps(self, batch: Batch, context: Context):
-        """Yield what `__call__` yields, made by `steps`."""
+        """Yield the batches of `__call__`, made by `steps`."""
         if not self.counted:
             yield from run_steps(self.steps, batch, context)
             return
         counts = np.zeros(batch.size, np.int64)
-        for made in run_steps(self.steps, batch.with_columns({GROUP: np.arange(batch.size)}), context):
-            counts += np.bincount(made.columns[GROUP], minlength=batch.size)
+        for output in run_steps(self.steps, batch.with_columns({GROUP: np.arange(batch.size)}), context):
+            counts += np.bincount(output.columns[GROUP], minlength=batch.size)
         yield with_multiplicities(batch, counts, self.keep)
 
 
 @dataclass
 class Side:
-    """An atom's index, searched for some bindings. index: the arguments (words, gone, lows, highs, field) of the kernels in
-    `intersecting`; counts (n,): the number of tuples of each binding."""
+    """An atom's index, with the ranges in which its tuples for some bindings are. index: the arguments (words, gone, lows,
+    highs, field) of the kernels in `intersecting`; counts (n,): the number of tuples of each binding."""
 
     index: tuple
     counts: np.ndarray
@@ -147,8 +147,8 @@ class Intersection:
             while done < order.size:
                 limits.check_limits()
                 rows, values = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
-                made, done, skip = meet(*indexes, order, done, skip, _marks_of_thread(), rows, values, NO_POSITIONS)
-                rows, values = self._in_other_sides(proposing, tested, rows[:made], values[:made])
+                count, done, skip = meet(*indexes, order, done, skip, _marks_of_thread(), rows, values, NO_POSITIONS)
+                rows, values = self._in_other_sides(proposing, tested, rows[:count], values[:count])
                 if rows.size:
                     yield rows, values
 
@@ -192,8 +192,8 @@ class Intersection:
         return (sort(lows.view(np.uint64) << HALF | order.view(np.uint64)) & np.uint64(0xFFFFFFFF)).view(np.int64)
 
     def _in_other_sides(self, proposing: int, tested: int, rows: np.ndarray, values: np.ndarray):
-        """Return (rows, values): the (binding, value) pairs that all other sides than two have too. proposing, tested: the
-        numbers of the two."""
+        """Return (rows, values): those (binding, value) pairs that all other sides have too. proposing, tested: the numbers of
+        the two sides that have the pairs."""
         for number, side in enumerate(self.sides):
             if number not in (proposing, tested) and rows.size:
                 common = has_pairs(*side.index, rows, values)

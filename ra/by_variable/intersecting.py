@@ -42,7 +42,7 @@ def _count_below(gone, position):
 
 @njit(types.uint64(types.uint64, u64, types.int64), inline="always", **JIT)
 def _word(like, field, value):
-    """Return the least word that equals `like` in the bits before the field, and has `value` in the field."""
+    """Return the least word that equals `like` in the bits above a field, (shift, mask, low), and has `value` in it."""
     below = (field[1] << field[0]) | ((np.uint64(1) << field[0]) - np.uint64(1))
     return (like & ~below) | ((np.uint64(value) - field[2]) << field[0])
 
@@ -65,7 +65,8 @@ def _seek(words, low, high, target):
 
 @njit(types.boolean(u64, i64, types.int64, types.int64, types.uint64, types.uint64), **JIT)
 def _is_present(words, gone, position, high, target, shift):
-    """True if, from `position` on, a word of a block agrees with `target` in all bits from `shift` on and is not deleted."""
+    """True if a block has an undeleted word, before position `high`, that agrees with `target` in all bits from `shift` on.
+    Such words are adjacent and begin at `position`. gone: the positions of deleted words, ascending."""
     while position < high and (words[position] ^ target) >> shift == np.uint64(0):
         if not gone.size:
             return True
@@ -78,7 +79,7 @@ def _is_present(words, gone, position, high, target, shift):
 
 @njit(types.boolean(words_of, gone_of, i64_rows, i64_rows, u64, types.int64, types.int64, types.int64, types.int64), **JIT)
 def _repeated(words, gone, lows, highs, field, row, block, position, value):
-    """True if a binding's value occurs before a position of a block, or in an earlier block."""
+    """True if an index (see the module) has a value for binding `row` before a position of a block, or in an earlier one."""
     for earlier in range(block + 1):
         low, high = lows[earlier, row], position if earlier == block else highs[earlier, row]
         if low < high:
@@ -90,24 +91,24 @@ def _repeated(words, gone, lows, highs, field, row, block, position, value):
 
 @njit(types.void(words_of, gone_of, i64_rows, i64_rows, u64, types.int64, types.int64, u8, types.uint8), **JIT)
 def _mark(words, gone, lows, highs, field, row, least, marks, stamp):
-    """Set marks[value - least] to `stamp` for the values of a binding. least: the least of them."""
+    """Set marks[value - least] to `stamp` for the values, from `least` on, that an index (see the module) has for a binding."""
     shift, mask, base = field[0], field[1], field[2] - np.uint64(least)
     for block in range(lows.shape[0]):
         low, high = lows[block, row], highs[block, row]
         if low >= high:
             continue
-        word, out = words[block], gone[block]
-        place = _count_below(out, low) if out.size else 0
+        block_words, deleted = words[block], gone[block]
+        place = _count_below(deleted, low) if deleted.size else 0
         while low < high:
-            stop = min(high, out[place]) if place < out.size else high
+            stop = min(high, deleted[place]) if place < deleted.size else high
             for i in range(np.uint64(low), np.uint64(stop)):
-                marks[((word[i] >> shift) & mask) + base] = stamp
+                marks[((block_words[i] >> shift) & mask) + base] = stamp
             low, place = stop + 1, place + 1
 
 
 @njit(types.UniTuple(types.int64, 3)(words_of, i64_rows, i64_rows, u64, types.int64), inline="always", **JIT)
 def _spanned(words, lows, highs, field, row):
-    """Return (number of values of an index for a binding, duplicates included; the least; the greatest)."""
+    """Return (number of values that an index (see the module) has for a binding, with duplicates; least; greatest)."""
     count, least, greatest = np.int64(0), np.int64((1 << 63) - 1), np.int64(-1 << 63)
     for block in range(lows.shape[0]):
         low, high = lows[block, row], highs[block, row]
@@ -120,8 +121,8 @@ def _spanned(words, lows, highs, field, row):
 
 @njit(types.UniTuple(types.int64, 2)(*[i64_rows] * 4, i64, types.int64), inline="always", **JIT)
 def _end_of_equal_ranges(lows, highs, their_lows, their_highs, order, begin):
-    """Return (end, count): the bindings order[begin:end] are tested against the same range of the other index, and propose
-    `count` values."""
+    """Return (end, count): the bindings order[begin:end] have the same ranges, their_lows to their_highs, in each block of the
+    tested index, and `count` values in the proposing one, lows to highs."""
     first, end, proposed = order[begin], begin, np.int64(0)
     while end < order.size:
         equal = True
@@ -152,7 +153,7 @@ def meet(
     """
     shift, mask, base, follows = field[0], field[1], field[2], field[3] != np.uint64(0)
     their_shift = their_field[0]
-    counting, capacity, made = rows.size == 0, rows.size, 0
+    counting, capacity, written = rows.size == 0, rows.size, 0
     cursors, stamp, reach = np.zeros(BLOCKS, np.int64), 0, np.uint64(0)
     while done < order.size:
         first = order[done]
@@ -160,6 +161,7 @@ def meet(
         least, greatest = np.int64(lowest), np.int64(highest)  # uncompiled they are Python's
         end, proposed = _end_of_equal_ranges(lows, highs, their_lows, their_highs, order, done)
         span = np.uint64(greatest) - np.uint64(least)
+        # Values are marked with another stamp for each range, so that the map is cleared only once in 255 ranges.
         marked = tested > MIN_MARKED and tested <= MAX_MARKED_PER_PROPOSED * proposed and span < np.uint64(marks.size - 1)
         if tested and marked:
             if stamp == 255:
@@ -183,19 +185,20 @@ def meet(
                 while begin < high and not full:
                     stop = min(high, deleted[next_deleted]) if next_deleted < deleted.size else high
                     if not counting:
-                        stop = min(stop, begin + capacity - made)
+                        stop = min(stop, begin + capacity - written)
+                    # Without a branch to mispredict: values out of the span are tested at the mark after it, which is 0.
                     if marked and not follows and counting:
-                        found = 0
+                        hits = 0
                         for i in range(np.uint64(begin), np.uint64(stop)):
                             distance = (((word[i] >> shift) & mask) + base) - np.uint64(least)
-                            found += int(marks[min(distance, span + np.uint64(1))] == stamp)
-                        counts[row] += found
+                            hits += int(marks[min(distance, span + np.uint64(1))] == stamp)
+                        counts[row] += hits
                     elif marked and not follows:
                         for i in range(np.uint64(begin), np.uint64(stop)):
                             value = ((word[i] >> shift) & mask) + base
                             distance = value - np.uint64(least)
-                            rows[made], values[made] = row, np.int64(value)
-                            made += int(marks[min(distance, span + np.uint64(1))] == stamp)
+                            rows[written], values[written] = row, np.int64(value)
+                            written += int(marks[min(distance, span + np.uint64(1))] == stamp)
                     else:
                         for i in range(begin, stop):
                             value = np.int64(((word[i] >> shift) & mask) + base)
@@ -218,12 +221,12 @@ def meet(
                             if has and counting:
                                 counts[row] += 1
                             elif has:
-                                rows[made], values[made] = row, value
-                                made += 1
+                                rows[written], values[written] = row, value
+                                written += 1
                     begin = stop
                     if begin < high and next_deleted < deleted.size and deleted[next_deleted] == begin:
                         begin, next_deleted = begin + 1, next_deleted + 1
-                    full = not counting and made == capacity
+                    full = not counting and written == capacity
                 if full:
                     skip = before - (high - begin)
             if full:
@@ -233,14 +236,14 @@ def meet(
             break
         done, skip = end, 0
     marks[: reach + np.uint64(2)] = 0
-    return made, done, skip
+    return written, done, skip
 
 
 @njit(types.boolean[::1](*index, i64, i64), **FEW)
 def has_pairs(words, gone, lows, highs, field, rows, values):
-    """Return a mask (n,) of the (binding, value) pairs, given as rows and values, that an index has. Fast if the values of a
-    binding ascend."""
-    found = np.zeros(rows.size, np.bool_)
+    """Return a mask (n,) of the pairs (rows[i], values[i]) of a binding and a value that an index (its arrays: see the module)
+    has. Fast if the values of a binding ascend."""
+    mask = np.zeros(rows.size, np.bool_)
     cursors = np.zeros(BLOCKS, np.int64)
     for i in range(rows.size):
         row, value = rows[i], values[i]
@@ -253,5 +256,5 @@ def has_pairs(words, gone, lows, highs, field, rows, values):
                     continue
                 target = _word(words[block][cursors[block]], field, value)
                 cursors[block] = _seek(words[block], cursors[block], high, target)
-                found[i] |= _is_present(words[block], gone[block], cursors[block], high, target, field[0])
-    return found
+                mask[i] |= _is_present(words[block], gone[block], cursors[block], high, target, field[0])
+    return mask

@@ -116,16 +116,16 @@ def lists_to_bucket(batch: Listed, key: list[str], rest: list[str], placement: B
     key, rest: variables; names: the other variables that are sent; here: see `parcels.Here`. Lists are sent whole, unless their
     values determine the destination.
     """
-    select: Callable[[np.ndarray], Lists]
+    select: Callable[[np.ndarray], Lists]  # of the bindings, or of the values, in a mask like `bucket`
     if batch.name in key:
         bucket, select = _bucket([batch.columns[name] for name in key], placement), batch.lists.kept
     else:
         bucket, select = _bucket([batch.listed(name) for name in key], placement), batch.lists.chosen
     split = placement.subbuckets[bucket] > 1 if rest else np.zeros(bucket.size, np.bool_)
-    for part, wanted in enumerate(receiving_partitions(placement, here)):
-        chosen = wanted[bucket] & ~split
+    for partition, receives in enumerate(receiving_partitions(placement, here)):
+        chosen = receives[bucket] & ~split
         if chosen.any():
-            yield part, ListParcel.of(batch.with_lists(select(chosen)), names, tag)
+            yield partition, ListParcel.of(batch.with_lists(select(chosen)), names, tag)
     if split.any():
         yield from _to_subbuckets(batch.with_lists(select(split)), key, rest, placement, names, tag)
 

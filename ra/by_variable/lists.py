@@ -138,8 +138,8 @@ def _narrow_ranges(starts, stops, pool, bounds, below, equal, above):
 
 @njit(types.Tuple((i64, i64, i64))(i64, i64, i64), **JIT)
 def _union_of_ranges(order, starts, stops):
-    """Return (starts, stops, positions): the union of ranges of positions, as ascending positions, and the part of it that is
-    each range. order: the ranges by ascending start."""
+    """Return (starts, stops, positions): the union of ranges [starts[i], stops[i]) as ascending positions, and where range i is
+    in it. order: the ranges by ascending start."""
     new_starts, new_stops = np.empty_like(starts), np.empty_like(stops)
     total = reach = 0
     for i in order:

@@ -88,8 +88,8 @@ class Multiway:
         if core is None:
             return
         if bound and not self.binds:
-            found = batch.where(self._have_solution(batch, core, bound), self.keep)
-            yield Batch(found.size, found.columns, resume_at=DONE)
+            solvable = batch.where(self._have_solution(batch, core, bound), self.keep)
+            yield Batch(solvable.size, solvable.columns, resume_at=DONE)
         elif bound:
             yield from resumed(self._extended(batch, core, bound, position, context), position.batches)
         else:
@@ -109,12 +109,12 @@ class Multiway:
                 yield Batch(solutions.size, columns)
 
         share = context.position if self.share else None
-        found = core.solutions(self.binds, share, self.counted, position, context.batch_size)
-        for start, solutions in merged_batches(found, context.batch_size):
+        units = core.solutions(self.binds, share, self.counted, position, context.batch_size)
+        for start, solutions in merged_batches(units, context.batch_size):
             yield start, combined(solutions), solutions.resume_at
 
     def _have_solution(self, batch: Batch, core: "Core", bound: tuple[str, ...]) -> np.ndarray:
-        """Return a mask (n,) of the bindings that have a solution."""
+        """Return a mask (n,) of the bindings, of the variables `bound`, that have a solution."""
         mask = np.zeros(batch.size, np.bool_)
         for _, solutions in self._solutions(batch, core, bound, bound, TRIES, MAX_BATCH_BINDINGS):
             block = Block.of([solutions.columns[name] for name in bound], solutions.size)
@@ -213,10 +213,10 @@ class Multiway:
 
     def _tries(self, blocks: list[list[Block]], context: Context) -> Tries:
         """Return the tries of the relations; from files of this host, if its processes share the relations."""
-        read = {_name(atom, part): (atom, found) for (atom, part), found in zip(self._read, blocks, strict=True)}
+        read = {_name(atom, part): (atom, atom_blocks) for (atom, part), atom_blocks in zip(self._read, blocks, strict=True)}
 
         def relations():
-            return {name: atom_columns(atom, found, context.values) for name, (atom, found) in read.items()}
+            return {name: atom_columns(atom, atom_blocks, context.values) for name, (atom, atom_blocks) in read.items()}
 
         folder = self._folder(context)
         return Tries.of(relations()) if folder is None else SharedTries.open(folder, relations)
@@ -237,23 +237,23 @@ def run_steps_within(steps: list, batch: Batch, context: Context, remaining: lis
     if not steps:
         yield batch
         return
-    for made in steps[0](batch, context):
+    for output in steps[0](batch, context):
         limits.check_limits()
-        remaining[0] -= made.size * isinstance(steps[0], Join)
+        remaining[0] -= output.size * isinstance(steps[0], Join)
         if remaining[0] < 0:
             raise TooMany
-        if made.size:
-            yield from run_steps_within(steps[1:], made, context, remaining)
+        if output.size:
+            yield from run_steps_within(steps[1:], output, context, remaining)
 
 
 def _name(atom: Atom, part: str) -> str:
-    """Return a name of the relation that an atom reads, for the query. Atoms that differ only in their variables share it."""
+    """Return the name, in the query, of the relation that an atom reads. Atoms that differ only in their variables share it."""
     read = ("?" if isinstance(term, Var) else str(term) for term in atom.args)
     return f"{part} {atom.relation}({', '.join(read)})"
 
 
 def _variable_names(atom: Atom) -> tuple[str, ...]:
-    """Return the variables of an atom, one an occurrence."""
+    """Return the names of an atom's variables, one for each occurrence."""
     return tuple(term.name for term in atom.args if isinstance(term, Var))
 
 
@@ -266,7 +266,7 @@ def _side(term: Term) -> str | Constant:
 
 
 def atom_columns(atom: Atom, blocks: list[Block], values) -> list[np.ndarray]:
-    """Return the columns of an atom's variables, one an occurrence, for the tuples in `blocks` that have its constants."""
+    """Return the columns of an atom's variables, one for each occurrence, of the tuples in `blocks` that have its constants."""
     columns_of_blocks = []
     for block in blocks:
         matches = None
@@ -280,12 +280,12 @@ def atom_columns(atom: Atom, blocks: list[Block], values) -> list[np.ndarray]:
     return [np.concatenate(parts) for parts in zip(empty, *columns_of_blocks, strict=True)]
 
 
-def merged_batches(found: Iterator[tuple[Position, Batch]], size: int) -> Iterator[tuple[Position, Batch]]:
+def merged_batches(batches: Iterator[tuple[Position, Batch]], size: int) -> Iterator[tuple[Position, Batch]]:
     """Merge (position, batch) pairs into fewer ones, of about `size` bindings: each with the position of its first batch, and
     `resume_at` of its last."""
     start, rows = TRIES, 0
     waiting: list[Batch] = []
-    for position, batch in found:
+    for position, batch in batches:
         limits.check_limits()
         start = start if waiting else position
         waiting.append(batch)
@@ -299,8 +299,8 @@ def merged_batches(found: Iterator[tuple[Position, Batch]], size: int) -> Iterat
 
 def _merged(batches: list[Batch]) -> Batch:
     """Concatenate batches, as a new one with `resume_at` of the last."""
-    made = concatenate_batches(batches)
-    return Batch(made.size, made.columns, resume_at=batches[-1].resume_at)
+    whole = concatenate_batches(batches)
+    return Batch(whole.size, whole.columns, resume_at=batches[-1].resume_at)
 
 
 def resumed(units: Iterable[Unit], done: int) -> Generator[Batch, None, object]:
@@ -319,7 +319,7 @@ def resumed(units: Iterable[Unit], done: int) -> Generator[Batch, None, object]:
         batches, returned = iter(batches), None
         while True:
             try:
-                made = next(batches)
+                batch = next(batches)
             except StopIteration as end:
                 returned = end.value
                 break
@@ -327,7 +327,7 @@ def resumed(units: Iterable[Unit], done: int) -> Generator[Batch, None, object]:
             if last is not None:
                 last.resume_at = position._replace(batches=number - 1)
                 yield last
-            last = made if number > done else None
+            last = batch if number > done else None
         if last is not None:
             last.resume_at = after(returned) if callable(after) else after
             yield last

@@ -12,30 +12,30 @@ from semi_naive.ra.words import JOIN, i64, sort, u64
 def _emit(sources, indptr, targets, seen, front, fresh, todo, later, touched, ends, out, shift):
     """Search as `reach` does, for ends.size steps from `sources` (x): step k appends its words z << shift | x to `out` at
     ends[k], and advances ends[k]. `seen`, `front` and `fresh` are zero on entry and on return."""
-    waiting = known = 0
+    waiting = touched_count = 0
     for g in range(sources.size):
         if front[sources[g]] == 0:
             todo[waiting] = sources[g]
             waiting += 1
         front[sources[g]] |= np.uint64(1) << np.uint64(g)
     for step in range(ends.size):
-        found = advance(todo, waiting, indptr, targets, seen, front, fresh, later)
-        for i in range(found):
+        new_count = advance(todo, waiting, indptr, targets, seen, front, fresh, later)
+        for i in range(new_count):
             z = later[i]
             new = fresh[z]
             if seen[z] == 0:
-                touched[known] = z
-                known += 1
+                touched[touched_count] = z
+                touched_count += 1
             seen[z] |= new
             front[z], fresh[z] = new, 0
             while new:
                 out[ends[step]] = np.uint64(z) << np.uint64(shift) | np.uint64(sources[lowest_bit(new)])
                 ends[step] += 1
                 new &= new - np.uint64(1)
-        todo, later, waiting = later, todo, found
+        todo, later, waiting = later, todo, new_count
     for i in range(waiting):
         front[todo[i]] = 0
-    for i in range(known):
+    for i in range(touched_count):
         seen[touched[i]] = 0
 
 

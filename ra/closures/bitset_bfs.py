@@ -36,13 +36,14 @@ class Workspace(NamedTuple):
 
 @njit(types.int64(i64, types.int64, i64, i64, u64, u64, u64, i64), **JIT)
 def advance(todo, waiting, indptr, targets, seen, front, fresh, later):
-    """Follow the edges of the nodes todo[:waiting], for the groups in `front`, which is cleared:
+    """Follow the edges (y, targets[indptr[y] : indptr[y + 1]]) of the nodes y in todo[:waiting], for the groups (bits) in
+    front[y], which is cleared:
 
         fresh(z, g) :- front(y, g), edge(y, z), !seen(z, g).
 
     Write the reached nodes z to `later`, and the groups that are new to z to fresh[z]. Return the number of these nodes.
     """
-    found = 0
+    reached_count = 0
     for i in range(waiting):
         y = todo[i]
         groups = front[y]
@@ -52,25 +53,25 @@ def advance(todo, waiting, indptr, targets, seen, front, fresh, later):
             new = groups & ~seen[z]
             if new:
                 if fresh[z] == 0:
-                    later[found] = z
-                    found += 1
+                    later[reached_count] = z
+                    reached_count += 1
                 fresh[z] |= new
-    return found
+    return reached_count
 
 
 @njit(types.int64(i64, i64, i64, u64, i64), **JIT)
 def begin_groups(groups, firsts, bases, fresh, later):
-    """Begin up to LANES groups: group g begins with the nodes bases[firsts[g] : firsts[g + 1]]. The results are those of
-    `advance`."""
-    found = 0
+    """Begin up to LANES groups: group g begins with the nodes bases[firsts[g] : firsts[g + 1]]. Write and return what `advance`
+    does: the nodes to `later`, the bits of their groups to `fresh`; the number of nodes."""
+    reached_count = 0
     for lane in range(groups.size):
         for j in range(firsts[groups[lane]], firsts[groups[lane] + 1]):
             z = bases[j]
             if fresh[z] == 0:
-                later[found] = z
-                found += 1
+                later[reached_count] = z
+                reached_count += 1
             fresh[z] |= np.uint64(1) << np.uint64(lane)
-    return found
+    return reached_count
 
 
 @njit(types.int64(i64, i64, i64, i64, i64, u64, u64, u64, i64, i64, i64, i64, types.int64), **JOIN)
@@ -87,34 +88,34 @@ def reach(groups, firsts, bases, indptr, targets, seen, front, fresh, todo, late
     todo, later, touched: have room for all nodes.
     levels: levels[k] grows by the number of tuples born in step k.
     """
-    waiting = known = step = 0
-    found = begin_groups(groups, firsts, bases, fresh, later)
-    while found:
+    waiting = touched_count = step = 0
+    reached_count = begin_groups(groups, firsts, bases, fresh, later)
+    while reached_count:
         born = np.uint64(0)
-        for i in range(found):
+        for i in range(reached_count):
             z = later[i]
             if seen[z] == 0:
-                touched[known] = z
-                known += 1
+                touched[touched_count] = z
+                touched_count += 1
             seen[z] |= fresh[z]
             born += count_bits(fresh[z])
             front[z] = fresh[z]
             fresh[z] = 0
         levels[step] += np.int64(born)
-        todo, later, waiting = later, todo, found
+        todo, later, waiting = later, todo, reached_count
         step += 1
         if step >= steps:
             break
-        found = advance(todo, waiting, indptr, targets, seen, front, fresh, later)
+        reached_count = advance(todo, waiting, indptr, targets, seen, front, fresh, later)
     for i in range(waiting):
         front[todo[i]] = 0
-    return known
+    return touched_count
 
 
 @njit(types.Tuple((i64, i64))(u64, i64), **JIT)
 def harvest(seen, touched):
-    """Return the results of `reach` as (ends, zs): the nodes that group g reaches are zs[ends[g - 1] : ends[g]], in the order
-    of `touched`. Clear `seen`."""
+    """Return which nodes each group reaches as (ends, zs): those of group g are zs[ends[g - 1] : ends[g]], in the order of
+    `touched`. seen, touched: as `reach` leaves them: bit g of seen[z] is set if g reaches z, which is in `touched`; cleared."""
     counts = np.zeros(LANES, np.int64)
     for z in touched:
         word = seen[z]

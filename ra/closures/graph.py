@@ -49,10 +49,10 @@ class Dense:
         return replace(self, words=sort_unique(self.targets << HALF | self.sources))
 
 
-def intern(pairs: np.ndarray, more=()) -> Dense:
-    """Return the edges in an int64 array (n, 2), with dense ids for their values and the values in `more`, in the values'
-    order. Sorts them: some 50 ns an edge."""
-    numbers = np.concatenate([pairs.ravel(), more]).astype(np.int64, copy=False) if len(more) else pairs.ravel()
+def intern(pairs: np.ndarray, more_values=()) -> Dense:
+    """Return the edges in an int64 array (n, 2), with dense ids for their values and the values in `more_values`, in the
+    values' order. Sorts them: some 50 ns an edge."""
+    numbers = np.concatenate([pairs.ravel(), more_values]).astype(np.int64, copy=False) if len(more_values) else pairs.ravel()
     values = distinct(numbers)
     ids = np.searchsorted(values, pairs).astype(np.uint64)
     return Dense(sort_unique(ids[:, 0] << HALF | ids[:, 1]), values)
@@ -65,15 +65,15 @@ def adjacency(graph: Dense) -> tuple[np.ndarray, np.ndarray]:
 
 
 @njit(types.int64(i64, i64, types.boolean[::1], i64, types.int64, types.int64), **JIT)
-def drain(indptr, targets, met, queue, taken, size):
-    """Append the nodes that queue[taken:size] reaches to `queue`, breadth-first, and set `met` of each. Return the queue's new
-    size. Nodes that are `met` are not visited again."""
-    while taken < size:
-        node = queue[taken]
-        taken += 1
+def drain(indptr, targets, visited, queue, next, size):
+    """Append the nodes that queue[next:size] reaches to `queue`, breadth-first, and mark each as visited. Return the queue's
+    new size. Nodes that are marked already are skipped."""
+    while next < size:
+        node = queue[next]
+        next += 1
         for j in range(indptr[node], indptr[node + 1]):
-            if not met[targets[j]]:
-                met[targets[j]] = True
+            if not visited[targets[j]]:
+                visited[targets[j]] = True
                 queue[size] = targets[j]
                 size += 1
     return size
@@ -84,18 +84,18 @@ def _breadth_first(indptr, targets, indegree):
     """Return all nodes in breadth-first order: from the nodes without incoming edges, level by level, then from each node that
     these do not reach."""
     queue = np.empty(indegree.size, np.int64)
-    met = indegree == 0
+    visited = indegree == 0
     size = 0
     for node in range(indegree.size):
-        if met[node]:
+        if visited[node]:
             queue[size] = node
             size += 1
-    size = drain(indptr, targets, met, queue, 0, size)
+    size = drain(indptr, targets, visited, queue, 0, size)
     for node in range(indegree.size):
-        if not met[node]:
-            met[node] = True
+        if not visited[node]:
+            visited[node] = True
             queue[size] = node
-            size = drain(indptr, targets, met, queue, size, size + 1)
+            size = drain(indptr, targets, visited, queue, size, size + 1)
     return queue
 
 
@@ -165,6 +165,7 @@ def mark_reached(indptr, targets, moments, moment, component, count, bits, width
     """Return rows of bits, `width` words for each of `count` components: bit b of row c is set if component c reaches, by an
     edge or more, the node with bits[node] = b. Nodes whose bit is outside of [0, 64 * width) are not marked. One pass over the
     edges: `width` words for each that leads to another component. moment: BEFORE or AFTER."""
+    # Group the nodes by component with a counting sort: those of c are members[firsts[c] : firsts[c + 1]].
     firsts = np.zeros(count + 2, np.int64)
     for c in component:
         firsts[c + 2] += 1
@@ -174,6 +175,7 @@ def mark_reached(indptr, targets, moments, moment, component, count, bits, width
     for x in range(component.size):
         members[firsts[component[x] + 1]] = x
         firsts[component[x] + 1] += 1
+    # last[d]: the last component to whose row that of d was added. Edges lead to lower components, whose rows are complete.
     rows, last = np.zeros(count * width, np.uint64), np.full(count, -1, np.int64)
     for c in range(count):
         row = c * width
@@ -230,11 +232,11 @@ def surplus(component, rows, other_component, other_rows, width, begin, end, of_
     for x in range(begin, end):
         row, other = component[x] * width, other_component[x] * width
         for word in range(width):
-            left = rows[row + word] & ~other_rows[other + word]
-            while left:
-                bit = 64 * word + np.int64(lowest_bit(left))
+            rest = rows[row + word] & ~other_rows[other + word]
+            while rest:
+                bit = 64 * word + np.int64(lowest_bit(rest))
                 for lane in range(words.shape[0]):
                     words[lane, size] = of_node[lane, x] | of_bit[lane, bit]
                 size += 1
-                left &= left - np.uint64(1)
+                rest &= rest - np.uint64(1)
     return size

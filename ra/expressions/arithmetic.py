@@ -23,11 +23,11 @@ def located(error: EvaluationError, rule: Rule) -> EvaluationError:
     return EvaluationError(f"{error}{place}, in the rule\n  {rule.text or rule}")
 
 
-def refuse(wrong: np.ndarray, shown: Callable[[int], str], why: str) -> None:
-    """Raise EvaluationError for the first wrong row, if there is one. wrong: a mask (n,); shown: a function from a row's number
-    to its text; why: the reason."""
+def refuse(wrong: np.ndarray, text_of_row: Callable[[int], str], why: str) -> None:
+    """Raise EvaluationError for the first wrong row, if there is one. wrong: a mask (n,); text_of_row: a function from a row's
+    number to its text; why: the reason."""
     if wrong.any():
-        raise EvaluationError(f"{shown(int(np.argmax(wrong)))}: {why}")
+        raise EvaluationError(f"{text_of_row(int(np.argmax(wrong)))}: {why}")
 
 
 def _divide(kind: Kind, left: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -61,11 +61,11 @@ def _power(kind: Kind, left: np.ndarray, right: np.ndarray) -> np.ndarray:
     return result if kind == Kind.FLOAT else to_integer(kind, result, lambda i: f"{left[i]} ^ {right[i]}")
 
 
-def to_integer(kind: Kind, column: np.ndarray, shown: Callable[[int], str]) -> np.ndarray:
-    """Truncate floats to numbers or unsigneds; a negative one wraps around in an unsigned, as on usual machines. shown: a
+def to_integer(kind: Kind, column: np.ndarray, text_of_row: Callable[[int], str]) -> np.ndarray:
+    """Truncate floats to numbers or unsigneds; a negative one wraps around in an unsigned, as on usual machines. text_of_row: a
     function from a row's number to its text, for errors."""
     end = _END_OF_UNSIGNED if kind == Kind.UNSIGNED else _END_OF_NUMBERS
-    refuse(~((column >= _MIN_NUMBER) & (column < end)), shown, f"does not fit into a 64-bit {kind.value}")
+    refuse(~((column >= _MIN_NUMBER) & (column < end)), text_of_row, f"does not fit into a 64-bit {kind.value}")
     if kind != Kind.UNSIGNED:
         return column.astype(np.int64)
     high = column >= _END_OF_NUMBERS

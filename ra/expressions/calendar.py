@@ -39,17 +39,17 @@ def _month(days: np.ndarray) -> np.ndarray:
 
 
 def _day(days: np.ndarray) -> np.ndarray:
-    found = _checked_days(days)
-    return (found - found.astype("datetime64[M]")).astype(np.int64) + 1
+    dates = _checked_days(days)
+    return (dates - dates.astype("datetime64[M]")).astype(np.int64) + 1
 
 
 def _parsed(kind: Kind, symbols: np.ndarray, values) -> np.ndarray:
     """Return the numbers that symbols denote. Raises EvaluationError for one that is no value of the kind."""
     ids, rows = distinct_with_inverse(symbols)
     texts = values.strings(ids)
-    found = [bits_of_encoded_text(text, kind) for text in texts]
-    refuse(np.array([each is None for each in found]), lambda i: f'{kind}("{texts[i]}")', f"expected {EXPECTED[kind]}")
-    return np.array(found, np.int64)[rows]
+    numbers = [bits_of_encoded_text(text, kind) for text in texts]
+    refuse(np.array([each is None for each in numbers]), lambda i: f'{kind}("{texts[i]}")', f"expected {EXPECTED[kind]}")
+    return np.array(numbers, np.int64)[rows]
 
 
 def _texts(kind: Kind, numbers: np.ndarray, values) -> np.ndarray:

@@ -17,12 +17,12 @@ _NAMED = re.compile(_BLANKS + r"([+-]?(?:inf(?:inity)?|nan))", re.IGNORECASE)
 
 def _integer(string: str) -> int:
     """Return the integer at the beginning of a string."""
-    if found := _BASED.match(string):
-        return int(found[1], 0)
-    found = _INTEGER.match(string)
-    if not found:
+    if match := _BASED.match(string):
+        return int(match[1], 0)
+    match = _INTEGER.match(string)
+    if not match:
         raise ValueError("this is not a number; digits were expected, or 0x or 0b before them")
-    return int(found[1])
+    return int(match[1])
 
 
 def to_number(string: str) -> int:
@@ -51,15 +51,15 @@ def to_float(string: str) -> float:
     >>> to_float("1.5e3kg"), to_float("0x1p4"), to_float("-inf")
     (1500.0, 16.0, -inf)
     """
-    if found := _NAMED.match(string):
-        return float(found[1])
-    found, read = _HEXADECIMAL.match(string), float.fromhex
-    if not found:
-        found, read = _DECIMAL.match(string), float
-    if not found:
+    if match := _NAMED.match(string):
+        return float(match[1])
+    match, parse = _HEXADECIMAL.match(string), float.fromhex
+    if not match:
+        match, parse = _DECIMAL.match(string), float
+    if not match:
         raise ValueError("this is not a number; something like 1.5 or 2e-3 was expected")
     try:
-        value = read(found[1])
+        value = parse(match[1])
     except OverflowError:
         value = math.inf
     if math.isinf(value):

@@ -68,14 +68,14 @@ def matching(pattern: str, strings) -> np.ndarray:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    slow = compile_pattern(pattern)  # also checks the expression: RE2 is only given a correct one
+    python_pattern = compile_pattern(pattern)  # also checks the expression: RE2 is only given a correct one
     if linear(pattern):
         return booleans_of(pc.match_substring_regex(strings.view(pa.binary()), pattern=_for_re2(pattern)))
-    found = np.zeros(len(strings), np.bool_)
+    mask = np.zeros(len(strings), np.bool_)
     for number, string in enumerate(strings.to_pylist()):
         with _at_most(MAX_SECONDS):
-            found[number] = slow.fullmatch(string.encode()) is not None
-    return found
+            mask[number] = python_pattern.fullmatch(string.encode()) is not None
+    return mask
 
 
 @lru_cache(CACHED_PATTERNS)
@@ -141,23 +141,23 @@ def _portable_expression(pattern: str, end: str) -> str:
     pattern = pattern.encode().decode("latin-1")  # one character for each byte
     out, at = [], 0
     while at < len(pattern):
-        if found := _QUANTIFIER.match(pattern, at):
-            out.append(found[0])
-            at = found.end()
+        if match := _QUANTIFIER.match(pattern, at):
+            out.append(match[0])
+            at = match.end()
             if _QUANTIFIER.match(pattern, at):
                 raise BadRegularExpression(f"nothing to repeat at byte {at}")
             continue
-        found = _TOKEN.match(pattern, at)
-        if not found:
+        match = _TOKEN.match(pattern, at)
+        if not match:
             raise BadRegularExpression("a backslash at the end")
-        at = found.end()
-        if found["set"]:
-            members, at = _set(pattern, at, negated=len(found["set"]) == 2)
+        at = match.end()
+        if match["set"]:
+            members, at = _set(pattern, at, negated=len(match["set"]) == 2)
             out.append(members)
-        elif found["group"]:
-            out.append(found["group"])
+        elif match["group"]:
+            out.append(match["group"])
         else:
-            out.append(_escaped(found["escape"]) if found["escape"] else _translate_character(pattern, at, found["plain"], end))
+            out.append(_escaped(match["escape"]) if match["escape"] else _translate_character(pattern, at, match["plain"], end))
     return "".join(out)
 
 
@@ -211,11 +211,11 @@ def _set(pattern: str, at: int, negated: bool) -> tuple[str, int]:
     it)."""
     members: list[str] = []
     while at < len(pattern) and pattern[at] != "]":
-        found = _MEMBER.match(pattern, at)
-        if not found:
+        match = _MEMBER.match(pattern, at)
+        if not match:
             break
-        at = found.end()
-        members.append(_member(found, first=not members, last=pattern[at : at + 1] == "]"))
+        at = match.end()
+        members.append(_member(match, first=not members, last=pattern[at : at + 1] == "]"))
     if at >= len(pattern) or pattern[at] != "]":
         raise BadRegularExpression("a [ is never closed")
     if not members:
@@ -223,19 +223,19 @@ def _set(pattern: str, at: int, negated: bool) -> tuple[str, int]:
     return f"[{'^' * negated}{''.join(members)}]", at + 1
 
 
-def _member(found: re.Match, first: bool, last: bool) -> str:
-    """Translate a member of a bracket expression: a named class, an escape or a character. found: the match of _MEMBER; first,
+def _member(match: re.Match, first: bool, last: bool) -> str:
+    """Translate a member of a bracket expression: a named class, an escape or a character. match: the match of _MEMBER; first,
     last: it is the first or last member, where a `-` is a character."""
-    if found["name"]:
-        if found["name"] not in _NAMED_CLASSES:
-            raise BadRegularExpression(f"unknown class [:{found['name']}:]")
-        return _NAMED_CLASSES[found["name"]]
-    if found["escape"]:
-        if found["escape"] in _SPACES:
-            return _SPACES[found["escape"]]
-        if found["escape"] in ("d", "D", "w", "W"):
-            return "\\" + found["escape"]
-        return _literal("\b" if found["escape"] == "b" else _character(found["escape"]))
-    if found["plain"] == "-" and not (first or last):
+    if match["name"]:
+        if match["name"] not in _NAMED_CLASSES:
+            raise BadRegularExpression(f"unknown class [:{match['name']}:]")
+        return _NAMED_CLASSES[match["name"]]
+    if match["escape"]:
+        if match["escape"] in _SPACES:
+            return _SPACES[match["escape"]]
+        if match["escape"] in ("d", "D", "w", "W"):
+            return "\\" + match["escape"]
+        return _literal("\b" if match["escape"] == "b" else _character(match["escape"]))
+    if match["plain"] == "-" and not (first or last):
         return "-"
-    return _literal(found["plain"])
+    return _literal(match["plain"])

@@ -24,15 +24,15 @@ def range_counts(kind: Kind, start: np.ndarray, stop: np.ndarray, step: np.ndarr
     down = (step is None) & less(stop, start)  # where the step is -1, which as an unsigned is the largest of all
     step = np.where(down, -1, 1).astype(start.dtype) if step is None else step
     upward, downward = less(zero, step) & less(start, stop), less(step, zero) & less(stop, start) | down
-    moves, single = upward | downward, (step == 0) & (less(start, stop) | less(stop, start))
+    is_nonempty, start_only = upward | downward, (step == 0) & (less(start, stop) | less(stop, start))
     with np.errstate(all="ignore"):
         if kind == Kind.FLOAT:
-            counts = np.ceil(np.where(moves, (stop - start) / step, 0))
+            counts = np.ceil(np.where(is_nonempty, (stop - start) / step, 0))
         else:  # distances and strides as unsigned: between two 64-bit numbers there may be more than 63 bits
             distance = np.where(upward, stop - start, start - stop).view(np.uint64)
             stride = np.where(upward, step, -step).view(np.uint64)
             counts = (distance - np.uint64(1)) // np.maximum(stride, np.uint64(1)) + np.uint64(1)
-    counts = np.where(moves, counts, single)
+    counts = np.where(is_nonempty, counts, start_only)
     refuse(
         ~(counts <= MAX_RANGE_VALUES),
         lambda i: f"range({start[i]}, {stop[i]}, {step[i]})",

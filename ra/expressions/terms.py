@@ -44,8 +44,8 @@ def holds(literal: Literal, columns: Mapping[str, np.ndarray], size: int, values
         pattern, string = (_column(term, columns, size, values) for term in literal.args)
         return text.TESTS[literal.op](pattern, string, literal.negated, values)
     if isinstance(literal, Compare):
-        if (found := _compared_part(literal, columns, size, values)) is not None:
-            return found
+        if (equal := _compared_part(literal, columns, size, values)) is not None:
+            return equal
         left = _column(literal.left, columns, size, values)
         right = _column(literal.right, columns, size, values)
         return _compare(literal.op, literal.kind, left, right, values)
@@ -54,9 +54,9 @@ def holds(literal: Literal, columns: Mapping[str, np.ndarray], size: int, values
 
 def _compared_part(literal: Compare, columns, size: int, values) -> np.ndarray | None:
     """Evaluate `substr(…) = s` or `substr(…) != s` without making symbols; None for any other comparison."""
-    for part, other in ((literal.left, literal.right), (literal.right, literal.left)):
-        if literal.op in ("=", "!=") and isinstance(part, Call) and part.op == "substr":
-            args = [_column(arg, columns, size, values) for arg in part.args]
+    for call, other in ((literal.left, literal.right), (literal.right, literal.left)):
+        if literal.op in ("=", "!=") and isinstance(call, Call) and call.op == "substr":
+            args = [_column(arg, columns, size, values) for arg in call.args]
             equal = text.substr_equals(args, _column(other, columns, size, values), values)
             return equal if literal.op == "=" else ~equal
     return None

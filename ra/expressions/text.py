@@ -55,15 +55,15 @@ def substring_bounds(data, begins, ends, strings, starts, lengths):
 
 
 @njit(types.boolean[::1](_read, _i64, _i64, _read, _i64, _i64, _numbers), **JIT)
-def _same_bytes(data, begins, ends, others, other_begins, other_ends, which):
-    """Return a mask (n,) of the rows whose bytes data[begins : ends] are equal to another string: number `which` of the strings
-    in `others`."""
-    found = np.zeros(begins.size, np.bool_)
+def _same_bytes(data, begins, ends, others, other_begins, other_ends, partners):
+    """Return a mask (n,) of the rows whose bytes data[begins : ends] are equal to another string: number partners[row] of the
+    strings in `others`."""
+    mask = np.zeros(begins.size, np.bool_)
     for row in range(begins.size):
-        begin, end, other = begins[row], ends[row], other_begins[which[row]]
-        if end - begin == other_ends[which[row]] - other:
-            found[row] = same(data, begin, end, others, other)
-    return found
+        begin, end, other = begins[row], ends[row], other_begins[partners[row]]
+        if end - begin == other_ends[partners[row]] - other:
+            mask[row] = same(data, begin, end, others, other)
+    return mask
 
 
 MIN_ARROW_ROWS = 32  # rows from which a call of Arrow is worthwhile
@@ -92,22 +92,22 @@ def _cat(args: list[np.ndarray], values) -> np.ndarray:
 def substr_equals(args: list[np.ndarray], other: np.ndarray, values) -> np.ndarray:
     """Return a mask (n,) of the rows whose substring is the string `other`. No symbol is made. args: strings, starts,
     lengths."""
-    ids, which = distinct_with_inverse(np.ascontiguousarray(other))
-    return _same_bytes(*_substrings(args, values), *places_of(values.arrow(ids)), which)
+    ids, partners = distinct_with_inverse(np.ascontiguousarray(other))
+    return _same_bytes(*_substrings(args, values), *places_of(values.arrow(ids)), partners)
 
 
 def _substrings(args: list[np.ndarray], values) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return (data, begins, ends): the bytes that contain the substrings, and where each begins and ends in them. A start out
     of range gives the empty string and a warning. args: strings, starts, lengths."""
-    ids, which = distinct_with_inverse(args[0])
+    ids, strings_of_rows = distinct_with_inverse(args[0])
     data, *places = places_of(values.arrow(ids))
-    begins, ends = substring_bounds(data, *places, which, *map(np.ascontiguousarray, args[1:]))
-    out = begins < 0
-    if out.any():
-        (strings, starts, lengths), _ = distinct_rows([arg[out] for arg in args])
+    begins, ends = substring_bounds(data, *places, strings_of_rows, *map(np.ascontiguousarray, args[1:]))
+    out_of_range = begins < 0
+    if out_of_range.any():
+        (strings, starts, lengths), _ = distinct_rows([arg[out_of_range] for arg in args])
         for string, start, length in zip(values.strings(strings), starts.tolist(), lengths.tolist(), strict=True):
             _warn(f'wrong index position provided by substr("{string}",{start},{length}) functor.')
-        begins[out] = ends[out] = 0
+        begins[out_of_range] = ends[out_of_range] = 0
     return data, begins, ends
 
 

@@ -31,7 +31,7 @@ def _match(outer, inner, shift):
     starts = np.empty(min(outer.size, inner.size), np.int64)
     ends = np.empty_like(starts)
     pairs = np.empty(inner.size, np.uint64)
-    groups = found = i = j = 0
+    groups = matched = i = j = 0
     while i < outer.size and j < inner.size:
         key = outer[i] >> bits
         j = seek_word(inner, j, key << bits)
@@ -43,19 +43,19 @@ def _match(outer, inner, shift):
         end = seek_word(outer, i + 1, (key + np.uint64(1)) << bits)
         starts[groups], ends[groups] = i, end
         while j < inner.size and inner[j] >> bits == key:
-            pairs[found] = (inner[j] & mask) << np.uint64(32) | np.uint64(groups)
-            found += 1
+            pairs[matched] = (inner[j] & mask) << np.uint64(32) | np.uint64(groups)
+            matched += 1
             j += 1
         groups += 1
         i = end
-    return pairs[:found].copy(), starts[:groups].copy(), ends[:groups].copy()
+    return pairs[:matched].copy(), starts[:groups].copy(), ends[:groups].copy()
 
 
 @njit(types.int64(u64, types.int64, types.int64, types.uint64, types.uint64, u64), **JIT)
 def settle_row(out, begin, end, row, mask, seen):
     """Sort the heads out[begin:end] of a row, all of which are marked in the bitmap `seen`, and clear their marks. Returns the
     end of the row. mask: the bits of a word that are the marked column."""
-    low, high = 0, seen.size
+    low, high = 0, seen.size  # the cells that may have marks; narrowed only if the bitmap is large for so few heads
     if high > 8 * (end - begin):
         low, high = seen.size, 0
         for i in range(begin, end):
@@ -66,15 +66,15 @@ def settle_row(out, begin, end, row, mask, seen):
             seen[np.int64((out[i] & mask) >> np.uint64(6))] = 0
         out[begin:end].sort()
         return end
-    made = begin
+    filled = begin
     for cell in range(low, high):  # dense: read the marks off in order
         word = seen[cell]
         seen[cell] = 0
         while word:
-            out[made] = row | np.uint64(cell << 6) | lowest_bit(word)
-            made += 1
+            out[filled] = row | np.uint64(cell << 6) | lowest_bit(word)
+            filled += 1
             word &= word - np.uint64(1)
-    return made
+    return filled
 
 
 @njit(
@@ -82,45 +82,45 @@ def settle_row(out, begin, end, row, mask, seen):
     scratch="out seen", **JOIN,
 )  # fmt: skip
 def _compose(outer, pairs, starts, ends, shift, cursor, limit, out, seen):
-    """Write head tuples of pairs[cursor:] to `out` until there are `limit` or more, or `out` might overflow. Return (head
-    tuples made, joined pairs looked at, new cursor).
+    """Write head tuples of pairs[cursor:] to `out` until there are `limit` or more, or `out` might overflow. Return (number of
+    head tuples, number of joined pairs, new cursor).
 
     pairs, starts, ends: the result of `_match`; seen: a bitmap over x, all zero on entry and on return. `out` must have room
     for more than one whole z. Only at `limit` does it stop within a z.
     """
     bits, low_half = np.uint64(shift), np.uint64(0xFFFFFFFF)
     mask = (np.uint64(1) << bits) - np.uint64(1)
-    made = joined = 0
-    while cursor < pairs.size and made < limit:
+    filled = joined = 0
+    while cursor < pairs.size and filled < limit:
         z, end, most = pairs[cursor] >> np.uint64(32), cursor, 0
         while end < pairs.size and pairs[end] >> np.uint64(32) == z:
             most += ends[np.int64(pairs[end] & low_half)] - starts[np.int64(pairs[end] & low_half)]
             end += 1
-        if made + min(most, 64 * seen.size) >= out.size:
+        if filled + min(most, 64 * seen.size) >= out.size:
             break
-        begin, row, first, marked = made, z << bits, cursor, False
-        while cursor < end and made < limit:
+        begin, row, first, marked = filled, z << bits, cursor, False
+        while cursor < end and filled < limit:
             low, high = starts[np.int64(pairs[cursor] & low_half)], ends[np.int64(pairs[cursor] & low_half)]
             joined += high - low
             cursor += 1
             if end == first + 1:  # one y leads to z: nothing can meet
                 for i in range(low, high):
-                    out[made + i - low] = row | outer[i] & mask
-                made += high - low
+                    out[filled + i - low] = row | outer[i] & mask
+                filled += high - low
             elif most <= MAX_INSERTION_SORTED_WORDS:
                 for i in range(low, high):
-                    made = insert_word(out, begin, made, row | outer[i] & mask)
+                    filled = insert_word(out, begin, filled, row | outer[i] & mask)
             else:
                 marked = True
                 for i in range(low, high):  # without a branch to mispredict
                     x = outer[i] & mask
                     cell, bit = np.int64(x >> np.uint64(6)), np.uint64(1) << (x & np.uint64(63))
-                    out[made] = row | x
-                    made += seen[cell] & bit == 0
+                    out[filled] = row | x
+                    filled += seen[cell] & bit == 0
                     seen[cell] |= bit
         if marked:
-            made = settle_row(out, begin, made, row, mask, seen)
-    return made, joined, cursor
+            filled = settle_row(out, begin, filled, row, mask, seen)
+    return filled, joined, cursor
 
 
 def compose(
@@ -139,5 +139,5 @@ def compose(
     out = np.empty(MAX_CHUNK_HEADS + domain + 1, np.uint64)
     limit = most if most < MAX_CHUNK_HEADS else MAX_CHUNK_HEADS + domain
     while cursor < pairs.size:
-        made, joined, cursor = _compose(outer, pairs, starts, ends, shift, cursor, limit, out, seen)
-        yield out[:made].copy(), joined, cursor
+        filled, joined, cursor = _compose(outer, pairs, starts, ends, shift, cursor, limit, out, seen)
+        yield out[:filled].copy(), joined, cursor

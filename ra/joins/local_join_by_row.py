@@ -39,10 +39,10 @@ def _join_rows(outer, cursor, inner, base, coarse, starts, out, seen):
     base, coarse, starts: the directory of inner. seen: a bitmap over new values, zero on entry and on return. `out` has room
     for more than one row: 64 · seen.size.
     """
-    made = joined = 0
+    filled = joined = 0
     room, groups, step = out.size - 64 * seen.size, np.uint64(starts.size - 1), np.uint64(coarse)
-    while cursor < outer.size and made < room:
-        row, begin, total, marked = outer[cursor] & ~LOW, made, 0, False
+    while cursor < outer.size and filled < room:
+        row, begin, total, marked = outer[cursor] & ~LOW, filled, 0, False
         while cursor < outer.size and outer[cursor] & ~LOW == row:
             key = outer[cursor] & LOW
             cursor += 1
@@ -55,21 +55,21 @@ def _join_rows(outer, cursor, inner, base, coarse, starts, out, seen):
             total += high - low
             if total <= MAX_INSERTION_SORTED_WORDS:
                 for j in range(low, high):
-                    made = insert_word(out, begin, made, row | inner[j] & LOW)
+                    filled = insert_word(out, begin, filled, row | inner[j] & LOW)
                 continue
-            for i in range(begin, begin if marked else made):
+            for i in range(begin, begin if marked else filled):
                 seen[np.int64((out[i] & LOW) >> np.uint64(6))] |= np.uint64(1) << (out[i] & np.uint64(63))
             marked = True
             for j in range(low, high):  # without a branch to mispredict
                 z = inner[j] & LOW
                 cell, bit = np.int64(z >> np.uint64(6)), np.uint64(1) << (z & np.uint64(63))
-                out[made] = row | z
-                made += seen[cell] & bit == 0
+                out[filled] = row | z
+                filled += seen[cell] & bit == 0
                 seen[cell] |= bit
         joined += total
         if marked:
-            made = settle_row(out, begin, made, row, LOW, seen)
-    return made, joined, cursor
+            filled = settle_row(out, begin, filled, row, LOW, seen)
+    return filled, joined, cursor
 
 
 def compose(outer: np.ndarray, inner: np.ndarray, directory, greatest: int, cursor: int = 0, most: int = MAX_CHUNK_HEADS):
@@ -85,6 +85,6 @@ def compose(outer: np.ndarray, inner: np.ndarray, directory, greatest: int, curs
     seen = np.zeros(greatest // 64 + 1, np.uint64)
     out = np.empty(min(most, MAX_CHUNK_HEADS) + seen.size * 64 + 1, np.uint64)
     while cursor < outer.size:
-        made, joined, cursor = _join_rows(outer, cursor, inner, base, coarse, starts, out, seen)
-        if made:
-            yield out[:made].copy(), joined, cursor
+        filled, joined, cursor = _join_rows(outer, cursor, inner, base, coarse, starts, out, seen)
+        if filled:
+            yield out[:filled].copy(), joined, cursor

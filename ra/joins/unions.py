@@ -7,8 +7,8 @@ outer, for all y that lead to z: `by_new`. Relations are chunks (`ra.chunks`) of
 step joins up to 64 pairs, and for dense rows an instruction processes 256 bits. All heads of a row are made together, so none
 is made twice, and rows ascend.
 
-Parameters that the kernels share: out, bits: receive the keys and masks of the heads' chunks; made: the number of chunks so
-far; seen: a bitmap of one row, in cells of 64 bits; cells: a bit for each cell that may not be 0.
+Parameters that the kernels share: out, out_masks: receive the keys and masks of the heads' chunks; filled: the number of chunks
+in them; seen: a bitmap of one row, in cells of 64 bits; cells: a bit for each cell that may not be 0.
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ EVERY = np.uint64((1 << 64) - 1)
 
 @njit(types.int64(u64, u64, types.int64, types.int64, types.uint64, types.uint64), inline="always", **JIT)
 def _put_chunk(keys, masks, begin, end, key, mask):
-    """Insert a chunk into the ascending chunks [begin, end), or unite it with one of the same key. Return their new end."""
+    """Insert (key, mask) into ascending chunks, begin to end - 1, or unite it with that of the same key. Return the new end."""
     place = end
     while place > begin and keys[place - 1] > key:
         place -= 1
@@ -45,13 +45,14 @@ def _put_chunk(keys, masks, begin, end, key, mask):
 
 @njit(types.void(u64, u64, types.int64, types.int64, u64, u64), **JIT)
 def _mark(keys, masks, begin, end, seen, cells):
-    """Add the chunks [begin, end) of one row to the bitmap `seen`."""
+    """Add the chunks begin to end - 1 of (keys, masks), of one row, to the row's bitmap `seen`, and to `cells`, which has a bit
+    for each word of `seen` that may not be 0."""
     first, last = np.int64(keys[begin] & CELL), np.int64(keys[end - 1] & CELL)
     if last - first == end - begin - 1:  # no gap: all cells are neighbours
         size = end - begin
-        into, some = seen[first : last + 1], masks[begin:end]
+        row_cells, row_masks = seen[first : last + 1], masks[begin:end]
         for i in range(size):
-            into[i] |= some[i]
+            row_cells[i] |= row_masks[i]
         low, high = first >> 6, last >> 6
         begins, ends = EVERY << np.uint64(first & 63), EVERY >> np.uint64(63 - (last & 63))
         if low == high:
@@ -69,19 +70,19 @@ def _mark(keys, masks, begin, end, seen, cells):
 
 
 @njit(types.int64(types.uint64, u64, u64, types.int64, u64, u64, types.int64, types.int64), **JIT)
-def _take_chunks(row, keys, masks, made, seen, cells, low, high):
-    """Write the bitmap of a row as chunks from position `made` on, and clear it. Return their end. low, high: the first and the
-    last word of `cells` that may not be 0."""
+def _take_chunks(row, keys, masks, filled, seen, cells, low, high):
+    """Write the bitmap (seen, cells) of a row, see `_mark`, as chunks to (keys, masks) from position `filled` on, and clear it.
+    Return the chunks' end. low, high: the first and the last word of `cells` that may not be 0."""
     for group in range(low, high + 1):
         word = cells[group]
         cells[group] = 0
         while word:
             cell = np.int64(np.uint64(group << 6) | lowest_bit(word))
             word &= word - ONE
-            keys[made], masks[made] = row | np.uint64(cell), seen[cell]
+            keys[filled], masks[filled] = row | np.uint64(cell), seen[cell]
             seen[cell] = 0
-            made += 1
-    return made
+            filled += 1
+    return filled
 
 
 @njit(
@@ -90,35 +91,37 @@ def _take_chunks(row, keys, masks, made, seen, cells, low, high):
     ),
     inline="always", **JIT,
 )  # fmt: skip
-def _add(keys, masks, begin, end, row, out, bits, first, made, seen, cells, low, high):
-    """Add the chunks [begin, end) to a row. Return (made, low, high): the row's few chunks are out[first:made], sorted; once
-    there are more, they are in the bitmap, and low ≤ high are the first and the last word of `cells` that may not be 0."""
+def _add(keys, masks, begin, end, row, out, out_masks, first, filled, seen, cells, low, high):
+    """Add the chunks begin to end - 1 of (keys, masks) to a row of heads. Return (filled, low, high): the row's few chunks are
+    out[first:filled], sorted; once there are more, they are in the bitmap (seen, cells), see `_mark`, and low ≤ high are the
+    first and the last word of `cells` that may not be 0."""
     if low > high:
-        if made - first + end - begin <= MAX_INSERTION_SORTED_WORDS:
+        if filled - first + end - begin <= MAX_INSERTION_SORTED_WORDS:
             for i in range(begin, end):
-                made = _put_chunk(out, bits, first, made, row | keys[i] & CELL, masks[i])
-            return made, low, high
-        if made > first:
-            _mark(out, bits, first, made, seen, cells)
-            low, high = np.int64((out[first] & CELL) >> SIX), np.int64((out[made - 1] & CELL) >> SIX)
-            made = first
+                filled = _put_chunk(out, out_masks, first, filled, row | keys[i] & CELL, masks[i])
+            return filled, low, high
+        if filled > first:
+            _mark(out, out_masks, first, filled, seen, cells)
+            low, high = np.int64((out[first] & CELL) >> SIX), np.int64((out[filled - 1] & CELL) >> SIX)
+            filled = first
     _mark(keys, masks, begin, end, seen, cells)
     low = min(low, np.int64((keys[begin] & CELL) >> SIX))
     high = max(high, np.int64((keys[end - 1] & CELL) >> SIX))
-    return made, low, high
+    return filled, low, high
 
 
 @njit(
     types.UniTuple(types.int64, 2)(u64, u64, types.int64, u64, u64, types.uint64, types.int64, i64, u64, u64, u64, u64),
-    scratch="out bits seen cells", **JOIN,
+    scratch="out out_masks seen cells", **JOIN,
 )  # fmt: skip
-def _unite_rows(outer, outer_masks, cursor, inner, inner_masks, base, coarse, starts, out, bits, seen, cells):
-    """Make whole rows of heads from outer[cursor:] until they might not fit. Return (chunks made, cursor). base, coarse,
-    starts: the directory of inner's rows. `seen` and `cells` are all zero on entry and on return."""
-    made = 0
+def _unite_rows(outer, outer_masks, cursor, inner, inner_masks, base, coarse, starts, out, out_masks, seen, cells):
+    """Make whole rows of heads (x, z) from the chunks outer[cursor:] of (x, y), and those of (y, z) in inner, until they might
+    not fit. Return (number of chunks, cursor). Each name is that of the chunks' keys, with `_masks` that of their masks. base,
+    coarse, starts: the directory of inner's rows. `seen` and `cells` are all zero on entry and on return."""
+    filled = 0
     room, groups, step = out.size - seen.size - MAX_INSERTION_SORTED_WORDS, np.uint64(starts.size - 1), np.uint64(coarse)
-    while cursor < outer.size and made < room:
-        x, first, low, high = outer[cursor] >> BELOW, made, np.int64(seen.size), np.int64(-1)
+    while cursor < outer.size and filled < room:
+        x, first, low, high = outer[cursor] >> BELOW, filled, np.int64(seen.size), np.int64(-1)
         row = x << BELOW
         while cursor < outer.size and outer[cursor] >> BELOW == x:
             above, word = (outer[cursor] & CELL) << SIX, outer_masks[cursor]
@@ -138,10 +141,12 @@ def _unite_rows(outer, outer_masks, cursor, inner, inner_masks, base, coarse, st
                         last += 1
                     end = last
                 if begin < end:
-                    made, low, high = _add(inner, inner_masks, begin, end, row, out, bits, first, made, seen, cells, low, high)
+                    filled, low, high = _add(
+                        inner, inner_masks, begin, end, row, out, out_masks, first, filled, seen, cells, low, high
+                    )
         if low <= high:
-            made = _take_chunks(row, out, bits, made, seen, cells, low, high)
-    return made, cursor
+            filled = _take_chunks(row, out, out_masks, filled, seen, cells, low, high)
+    return filled, cursor
 
 
 @njit(types.Tuple((u64, i64, i64))(u64, u64, u64, types.int64), **JIT)
@@ -152,7 +157,7 @@ def _match_chunks(outer, inner, inner_masks, most):
     starts = np.empty(min(outer.size, inner.size), np.int64)
     ends = np.empty_like(starts)
     pairs = np.empty(most, np.uint64)
-    groups = found = i = j = 0
+    groups = matched = i = j = 0
     while i < outer.size and j < inner.size:
         key = outer[i] >> BELOW
         j = seek_word(inner, j, key << BELOW)
@@ -166,35 +171,35 @@ def _match_chunks(outer, inner, inner_masks, most):
         while j < inner.size and inner[j] >> BELOW == key:
             above, word = (inner[j] & CELL) << SIX, inner_masks[j]
             while word:
-                pairs[found] = (above | lowest_bit(word)) << HALF | np.uint64(groups)
-                found += 1
+                pairs[matched] = (above | lowest_bit(word)) << HALF | np.uint64(groups)
+                matched += 1
                 word &= word - ONE
             j += 1
         groups += 1
         i = end
-    return pairs[:found].copy(), starts[:groups].copy(), ends[:groups].copy()
+    return pairs[:matched].copy(), starts[:groups].copy(), ends[:groups].copy()
 
 
 @njit(
     types.UniTuple(types.int64, 2)(u64, u64, u64, i64, i64, types.int64, u64, u64, u64, u64),
-    scratch="out bits seen cells", **JOIN,
+    scratch="out out_masks seen cells", **JOIN,
 )  # fmt: skip
-def _unite_columns(outer, outer_masks, pairs, starts, ends, cursor, out, bits, seen, cells):
-    """Make whole rows of heads, those of one z, from pairs[cursor:] until they might not fit. Return (chunks made, cursor).
-    outer, outer_masks: chunks of (y, x); pairs, starts, ends: the result of `_match_chunks`, pairs sorted."""
-    made, room = 0, out.size - seen.size - MAX_INSERTION_SORTED_WORDS
-    while cursor < pairs.size and made < room:
-        z, first, low, high = pairs[cursor] >> HALF, made, np.int64(seen.size), np.int64(-1)
+def _unite_columns(outer, outer_masks, pairs, starts, ends, cursor, out, out_masks, seen, cells):
+    """Make whole rows of heads, those of one z, from pairs[cursor:] until they might not fit. Return (number of chunks,
+    cursor). outer, outer_masks: chunks of (y, x); pairs, starts, ends: the result of `_match_chunks`, pairs sorted."""
+    filled, room = 0, out.size - seen.size - MAX_INSERTION_SORTED_WORDS
+    while cursor < pairs.size and filled < room:
+        z, first, low, high = pairs[cursor] >> HALF, filled, np.int64(seen.size), np.int64(-1)
         row = z << BELOW
         while cursor < pairs.size and pairs[cursor] >> HALF == z:
             group = np.int64(pairs[cursor] & LOW)
             cursor += 1
-            made, low, high = _add(
-                outer, outer_masks, starts[group], ends[group], row, out, bits, first, made, seen, cells, low, high
+            filled, low, high = _add(
+                outer, outer_masks, starts[group], ends[group], row, out, out_masks, first, filled, seen, cells, low, high
             )
         if low <= high:
-            made = _take_chunks(row, out, bits, made, seen, cells, low, high)
-    return made, cursor
+            filled = _take_chunks(row, out, out_masks, filled, seen, cells, low, high)
+    return filled, cursor
 
 
 def cells_of(keys: np.ndarray) -> int:
@@ -203,7 +208,7 @@ def cells_of(keys: np.ndarray) -> int:
 
 
 def _scratch(cells: int) -> list[np.ndarray]:
-    """Return (out, bits, seen, cells) for the kernels, given the words of a row's bitmap."""
+    """Return the arrays (out, out_masks, seen, cells) for the kernels. cells: the number of words of a row's bitmap."""
     out = [np.empty(HANDED_OVER_CHUNKS + cells + MAX_INSERTION_SORTED_WORDS + 1, np.uint64) for _ in range(2)]
     return [*out, np.zeros(cells, np.uint64), np.zeros(cells // 64 + 1, np.uint64)]
 
@@ -212,12 +217,12 @@ def by_row(outer: Chunks, inner: Chunks, directory, cells: int) -> Iterator[Chun
     """Yield chunks of heads (x, z), made of chunks of (x, y) and (y, z), for x ascending. directory: (base, coarse, starts) of
     the rows of inner; cells: the words of a row's bitmap (`cells_of`)."""
     base, coarse, starts = directory
-    out, bits, seen, marks = _scratch(cells)
+    out, out_masks, seen, marks = _scratch(cells)
     cursor = 0
     while cursor < outer[0].size:
-        made, cursor = _unite_rows(*outer, cursor, *inner, base, coarse, starts, out, bits, seen, marks)
-        if made:
-            yield out[:made].copy(), bits[:made].copy()
+        filled, cursor = _unite_rows(*outer, cursor, *inner, base, coarse, starts, out, out_masks, seen, marks)
+        if filled:
+            yield out[:filled].copy(), out_masks[:filled].copy()
 
 
 def by_new(outer: Chunks, inner: Chunks, size: int, share: tuple[int, int] = (0, 1)) -> Iterator[Chunks]:
@@ -225,12 +230,12 @@ def by_new(outer: Chunks, inner: Chunks, size: int, share: tuple[int, int] = (0,
     share: (number, count), to make only part `number` of `count` parts of all z."""
     pairs, starts, ends = _match_chunks(outer[0], *inner, size)
     pairs = _pairs_of_share(sort(pairs), *share)
-    out, bits, seen, marks = _scratch(cells_of(outer[0]))
+    out, out_masks, seen, marks = _scratch(cells_of(outer[0]))
     cursor = 0
     while cursor < pairs.size:
-        made, cursor = _unite_columns(*outer, pairs, starts, ends, cursor, out, bits, seen, marks)
-        if made:
-            yield out[:made].copy(), bits[:made].copy()
+        filled, cursor = _unite_columns(*outer, pairs, starts, ends, cursor, out, out_masks, seen, marks)
+        if filled:
+            yield out[:filled].copy(), out_masks[:filled].copy()
 
 
 def _pairs_of_share(pairs: np.ndarray, number: int, count: int) -> np.ndarray:

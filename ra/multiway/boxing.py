@@ -162,7 +162,8 @@ class Shelf:
         return self.result(budget, keep, parts, time.perf_counter() - begun, sink)
 
     def bytes_beside(self, keep: int) -> tuple[int, int]:
-        """Return (bytes for all tries, bytes for each thread) that evaluation takes beside slices. keep: see `Generator`."""
+        """Return (bytes for all tries, bytes for each thread) that evaluation takes beside slices. keep: the number of
+        variables that are listed; the others are counted."""
         tries = self.open()
         compiled = nest(self.query, self.order, keep, None, tuple(range(len(tries))))
         rooms = compiled.rooms([tries[key] for key in compiled.shape.tries])
@@ -173,8 +174,8 @@ class Shelf:
         return Boxes(self.query, self.order, self.open(), self.domain.size, budget, most)
 
     def run_here(self, boxes, keep: int, threads: int | None = None, sink=None, most: int = NO_LIMIT) -> Iterator[FinishedBox]:
-        """Evaluate boxes in this process, in order, with the slices of one box in memory at a time. keep: see `Generator`;
-        sink, most: see `run`."""
+        """Evaluate boxes in this process, in order, with the slices of one box in memory at a time. keep: the number of
+        variables that are listed; sink, most: see `run`."""
         tries, divisible = self.open(), most < NO_LIMIT
         slices: dict[Slice, TrieArray] = {}
         for box in boxes:
@@ -184,8 +185,8 @@ class Shelf:
             rooms = compiled.rooms([tries[key] for key in compiled.shape.tries])
             loops = compiled.over(self.domain, [slices[piece] for piece in box.slices], rooms)
             count, kept_rows = 0, [np.empty((0, keep), np.int64)]
-            for found, rows in loops.pieces(threads, np.array(box.ranges, np.int64), most=most):
-                count += found
+            for pieces_count, rows in loops.pieces(threads, np.array(box.ranges, np.int64), most=most):
+                count += pieces_count
                 if keep and sink:
                     sink(self._decoded(rows))
                 elif keep:
@@ -200,7 +201,8 @@ class Shelf:
         return Leapfrog(self.query, Shape(self.query, self.order), Tries(self.domain, {})).decoded(ids)
 
     def run_by_tasks(self, sc, boxes: list[Box], keep: int) -> list[FinishedBox]:
-        """Divide the boxes among the tasks of one job in ranges of about equal bytes, as neighbours share slices."""
+        """Evaluate boxes by one job of the context `sc`. Each task has a range of them, of about equal bytes, as neighbours
+        share slices. keep: the number of variables that are listed."""
         weights = np.cumsum([box.bytes for box in boxes])
         tasks = min(TASKS_PER_CORE * cores(sc), len(boxes))
         if not tasks:

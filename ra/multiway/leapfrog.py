@@ -68,7 +68,7 @@ class Leapfrog:
         return bind_loops(self.query, self.shape.order, keep, self.tries.domain, self.arrays)
 
     def count(self, threads: int | None = None) -> int:
-        return sum(found for found, _ in self.loops(0).pieces(threads))
+        return sum(count for count, _ in self.loops(0).pieces(threads))
 
     def list(self, threads: int | None = None) -> np.ndarray:
         return self.concatenated(self.loops(len(self.query.variables)).pieces(threads))
@@ -168,11 +168,11 @@ class Loops:
         count, numbers = self.nest.kernel(np.append(box.ravel(), [most, min(ROOM, most)]), *self.arguments)
         return count, numbers.reshape(-1, self.nest.width) if self.nest.width else numbers
 
-    def results_of(self, box: np.ndarray, found: tuple[int, np.ndarray], most: int) -> Iterator[tuple[int, np.ndarray]]:
+    def results_of(self, box: np.ndarray, result: tuple[int, np.ndarray], most: int) -> Iterator[tuple[int, np.ndarray]]:
         """Yield the result of a box, or, if it has more than `most` numbers, those of its halves. It is divided by the first
-        variable with several ids that bounds the loops; without one, all rows are returned. found: the result of `run`."""
-        if found[0] >= 0:
-            yield found
+        variable with several ids that bounds the loops; without one, all rows are returned. result: the result of `run`."""
+        if result[0] >= 0:
+            yield result
             return
         depth = next((depth for depth in self.nest.bounded if box[depth, 1] - box[depth, 0] > 1), None)
         if depth is None:
@@ -206,8 +206,8 @@ class Loops:
         number, count = share or (0, 1)
         ranges = self._balanced_ranges(box, max(parts or threads, count), count > 1)[number::count][first:]
         boxes = [box.copy() for _ in ranges]
-        for each, ends in zip(boxes, ranges, strict=True):
-            each[0] = ends
+        for divided, ends in zip(boxes, ranges, strict=True):
+            divided[0] = ends
         if threads == 1 or len(boxes) < 2:
             return (result for box in boxes for result in self.results_of(box, self.run(box, most), most))
         return self._threaded(boxes, threads, most)
@@ -219,10 +219,10 @@ class Loops:
         try:
             for following in (*boxes[threads * AHEAD :], *[None] * len(ahead)):  # None: all boxes have been started
                 box, future = ahead.popleft()
-                found = future.result()
+                result = future.result()
                 if following is not None:
                     ahead.append((following, pool.submit(self.run, following, most)))
-                yield from self.results_of(box, found, most)
+                yield from self.results_of(box, result, most)
         finally:  # the caller may stop early
             for _, future in ahead:
                 future.cancel()
@@ -253,7 +253,8 @@ class Loops:
 
 @cache
 def _pool(threads: int) -> ThreadPoolExecutor:
-    """Return a thread pool that is kept: in new threads, first use of memory pages costs 0.1 ms for the marks of a piece."""
+    """Return a pool of threads that later calls reuse: in a new thread, the first use of memory pages takes 0.1 ms for the
+    marks of a range."""
     return ThreadPoolExecutor(threads)
 
 

@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 @dataclass(frozen=True)
 class Constant:
+    """A constant in a comparison of a query."""
+
     value: int
 
     def __str__(self):

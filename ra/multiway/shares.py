@@ -33,7 +33,7 @@ def run_shares(query: ConjunctiveQuery, relations: Mapping | Tries, sc, *, count
         keep = 0 if count else len(query.variables)
         domain = domain_for_tasks(join.shape, join.tries.domain)
         parts = jobs.job(Share(query, join.shape.order, keep, domain, files, tasks))
-        return sum(found for found, _ in parts) if count else join.concatenated(parts)
+        return sum(count_of_range for count_of_range, _ in parts) if count else join.concatenated(parts)
     finally:
         jobs.remove(store)
         jobs.close()
@@ -55,4 +55,4 @@ class Share:
         are only counted, one (count, None)."""
         loops = bind_loops(self.query, self.order, self.keep, self.domain, list(map(TrieArray.mapped, self.files)))
         parts = loops.pieces(1, share=(partition, self.tasks))
-        return parts if self.keep else [(sum(found for found, _ in parts), None)]
+        return parts if self.keep else [(sum(count for count, _ in parts), None)]

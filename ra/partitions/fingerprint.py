@@ -76,12 +76,12 @@ class Fingerprint:
             columns = self.values.fields(ids[is_record], len(type_.fields))
             return [_Branch(is_record, [(column, inner) for column, (_, inner) in zip(columns, type_.fields, strict=True)])]
         tags, payloads = branches.tags_and_payloads(ids, self.values)
-        found = []
+        parts = []
         for tag in np.unique(tags).tolist():
             field_types = [inner for _, inner in type_.branches[tag].fields]
             columns = branches.fields(payloads[tags == tag], len(field_types), self.values)
-            found.append(_Branch(tags == tag, list(zip(columns, field_types, strict=True)), tag))
-        return found
+            parts.append(_Branch(tags == tag, list(zip(columns, field_types, strict=True)), tag))
+        return parts
 
     def _hash_records(self, name: str, ids: np.ndarray, inner_hashes: dict[str, tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
         """Return the hash of each record of a type. inner_hashes: for each type, the (ids, hashes) of the records one level

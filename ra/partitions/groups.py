@@ -25,7 +25,7 @@ from semi_naive.ra.partitions import parcels
 from semi_naive.ra.reduce.best import Best
 from semi_naive.ra.rules.context import TaskContext, World
 from semi_naive.ra.rules.derive import Derivation, Sink
-from semi_naive.ra.values.values import Made, SharedValues
+from semi_naive.ra.values.values import AddedValues, SharedValues
 
 MAX_PIECE_TUPLES = 1 << 24  # a piece with more is split; at 8 bytes or more a tuple, 0.5 GB a core
 SAMPLED_TUPLES = 1 << 10  # of a block, in the sample that determines where a piece is split
@@ -78,8 +78,8 @@ class PieceReport:
     groups: the groups of the piece; at least those of the relation that has tuples in most of them.
     births: the number of new tuples of each step; at 0, the tuples that the piece begins with.
     blocks, sizes: for each relation, its stored tuples, and their number in each slot of the bucket map.
-    costs: the array (seconds, heads made, new tuples) of each rule, by its number.
-    made: new symbols and records.
+    costs: the array (seconds, heads, new tuples) of each rule, by its number.
+    added: new symbols and records.
     error: (number of the rule, message) of an evaluation error.
     """
 
@@ -90,7 +90,7 @@ class PieceReport:
     sizes: dict[str, np.ndarray] = field(default_factory=dict)
     costs: dict[int, np.ndarray] = field(default_factory=dict)
     seconds: float = 0.0
-    made: Made | None = None
+    added: AddedValues | None = None
     error: tuple[int, str] | None = None
 
     @property
@@ -154,7 +154,7 @@ class RunGroups:
                 report.error = self._evaluated_rule, str(error)
             report.seconds = time.perf_counter() - begun
             if isinstance(self.world.values, SharedValues):  # the driver's own `Values` need not learn what they have
-                report.made = self.world.values.made()
+                report.added = self.world.values.added()
             yield report
 
     def _run(self, number: int, report: PieceReport) -> None:
@@ -207,7 +207,7 @@ class RunGroups:
             sink.flush()
             born += sink.born
             cost = report.costs.setdefault(version.rule, np.zeros(3))
-            cost += time.perf_counter() - begun, sink.made, sink.born
+            cost += time.perf_counter() - begun, sink.taken, sink.born
         for table in state.tables.values():
             table.advance()
         return []

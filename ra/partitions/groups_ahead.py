@@ -207,13 +207,13 @@ class GroupsAhead:
         known = [_words(stored) for stored in home.full[partition]] + delta
         whole = merge_all(delta)
         indptr, targets = (replica.open() for replica in self.adjacency)
-        parts, made = [], 0
+        parts, new_count = [], 0
         for settled, fresh, end in iterate_groups(whole, known, indptr, targets, self.steps, levels, cursor):
             parts.append((settled, fresh))
-            made += settled.size + fresh.size
+            new_count += settled.size + fresh.size
             report.received += end - cursor
             cursor = end
-            if self.threshold is not None and made > self.threshold and end < whole.size:
+            if self.threshold is not None and new_count > self.threshold and end < whole.size:
                 report.facts["cursor"] = end
                 break
         report.facts["births"] = np.trim_zeros(levels, "b").tolist()

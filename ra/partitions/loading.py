@@ -16,17 +16,18 @@ Shared = tuple[list[StoredBlock], Order]  # blocks that every host can read, and
 
 
 def tuples_of(source: PartitionedRelation | Shared, partition: int, partitions: int, order: Order) -> Iterator[Block]:
-    """Yield a partition's tuples of a relation as blocks in a column order; of shared blocks, an equal share of all tuples."""
+    """Yield a partition's tuples of a relation, as blocks in a column order. If every host has the relation, this is an equal
+    share of all tuples."""
     if not isinstance(source, PartitionedRelation):
-        shared, known = source
-        total, begin = sum(one.size for one in shared), 0
-        for one in shared:
-            low, high = (min(max(total * p // partitions - begin, 0), one.size) for p in (partition, partition + 1))
+        shared, shared_order = source
+        total, begin = sum(stored.size for stored in shared), 0
+        for stored in shared:
+            low, high = (min(max(total * p // partitions - begin, 0), stored.size) for p in (partition, partition + 1))
             if low < high:  # other blocks are not read, and not sent to this host
-                whole = one.open()
+                whole = stored.open()
                 part = Block(whole.packing, whole.words[:, low:high].copy())
-                yield part.reordered(tuple(known.index(i) for i in order))
-            begin += one.size
+                yield part.reordered(tuple(shared_order.index(i) for i in order))
+            begin += stored.size
     else:
         yield from blocks_of(source, partition, order)
 

@@ -103,8 +103,8 @@ class Insert:
     def _insert_reduced(
         relation: PartitionedRelation, partition: int, arrived: Block | None, path: str, report: Report
     ) -> tuple[Born, dict[str, Block | None]]:
-        """See `_insert`; for a relation with a reduction. All its tuples are written again to full; the new and improved ones
-        are also written to new."""
+        """Insert as `_insert` does, into a relation with a reduction. All its tuples are written again to full; the new and
+        improved ones are also written to new."""
         home, table = relation.home, reduced_table(relation, partition)
         if arrived is None or not table.insert(arrived.columns(), arrived.size):
             sizes = np.zeros_like(home.sizes)
@@ -129,7 +129,7 @@ def unknown_tuples(block: Block, known: list[Block]) -> Block:
 
 
 def forwarded(relation: PartitionedRelation, block: Block | None, partition: int, suffix: str):
-    """Yield the parcels that send a block of new tuples, in home order, to the relation's other indexes. suffix: of the tag."""
+    """Yield the parcels that send a block of new tuples, in the home index's order, to the others. suffix: of the tags."""
     if block is None or not block.size:
         return
     for number, index in enumerate(relation.indexes[1:], 1):
@@ -179,7 +179,8 @@ def count_by_slot(
 
 
 def merge_small_blocks(blocks: list[StoredBlock], path: str, max_blocks: int = MAX_BLOCKS) -> list[StoredBlock]:
-    """Return stored blocks, the smallest merged if there are more than `max_blocks`: half of `max_blocks` stay as they are.
+    """Return stored blocks, the smallest merged into one if there are more than `max_blocks`. The largest, half of
+    `max_blocks`, stay unchanged.
 
     The old files stay on disk until the iteration ends, as tasks may still read them. Blocks of one packing and one word a
     tuple are merged in pieces of half a megabyte.

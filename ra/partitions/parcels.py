@@ -82,11 +82,11 @@ def to_bucket(block: Block, key: Iterable[int], placement: BucketMap, tag: str, 
     if not block.size:
         return
     bucket = bucket_of(combined_key(block, key), np.uint64(placement.buckets)).astype(np.int64)
-    for part, wanted_buckets in enumerate(receiving_partitions(placement, here)):
+    for partition, wanted_buckets in enumerate(receiving_partitions(placement, here)):
         is_sent = wanted_buckets[bucket]
         if is_sent.any():
             selected = block.picked(is_sent)
-            yield from parcels(selected, np.full(selected.size, part), placement.partitions, tag)
+            yield from parcels(selected, np.full(selected.size, partition), placement.partitions, tag)
 
 
 def to_subbucket(block: Block, key: Iterable[int], rest: Iterable[int], placement: BucketMap, tag: str, here: Here = ()):

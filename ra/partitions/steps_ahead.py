@@ -65,10 +65,10 @@ class StepsAhead:
         begun, report = time.perf_counter(), Report("run-ahead", partition, facts={"steps": 0, "costs": costs})
         derived = {version.derivation.relation for version in self.versions}
         relations = {name: self.world.relations[name] for name in derived}
-        known = {name: [one.open() for one in relation.home.full[partition]] for name, relation in relations.items()}
+        known = {name: [stored.open() for stored in relation.home.full[partition]] for name, relation in relations.items()}
         deltas = {}
         for name, relation in self.world.relations.items():
-            delta_blocks = [one.open() for one in relation.home.delta[partition]]
+            delta_blocks = [stored.open() for stored in relation.home.delta[partition]]
             if delta_blocks:
                 deltas[name] = union_of_blocks(delta_blocks, relation.arity)
                 report.received += deltas[name].size
@@ -77,42 +77,42 @@ class StepsAhead:
         seen = {name: [deltas[name]] if name in deltas else [] for name in relations}
         while context.deltas and report.facts["steps"] < self.steps and report.sent <= self.budget:
             try:
-                made = self._step(context, {name: known[name] + seen[name] for name in relations}, costs)
+                heads = self._step(context, {name: known[name] + seen[name] for name in relations}, costs)
             except EvaluationError as error:
                 if not report.facts["steps"]:
                     report.facts |= {"error": str(error), "version": self._evaluated_version}
                 break
             report.facts["steps"] += 1
-            for name, block in made.items():
+            for name, block in heads.items():
                 seen[name] = stacked(seen[name], block)
                 home, tag = relations[name].home, tag_of(name, report.facts["steps"])
                 for destination, parcel in parcels.to_home(block, home.keys, home.map, tag):
                     report.count(parcel)
                     yield destination, parcel
-            context.deltas = made
+            context.deltas = heads
         if not context.deltas:
             report.facts["steps"] = None
         report.seconds, report.clock = time.perf_counter() - begun, time.time()
         for destination in range(self.partitions):
             yield destination, report
         values = self.world.values  # the driver's own `Values` need not learn what they have
-        if isinstance(values, SharedValues) and (learnt := values.made()):
-            yield partition, Report("values", partition, facts={"made": learnt})
+        if isinstance(values, SharedValues) and (added := values.added()):
+            yield partition, Report("values", partition, facts={"added": added})
 
     def _step(self, context: AheadContext, known: dict[str, list[Block]], costs: dict[int, list]) -> dict[str, Block]:
         """Return the heads of one step that are not in the `known` blocks, by relation. Adds to the `costs` of the versions.
         Notes the version that is evaluated, for the report of an error."""
-        made = defaultdict(list)
+        derived = defaultdict(list)
         for version in self.versions:
             if version.relation in context.deltas:
                 self._evaluated_version, name = version.number, version.derivation.relation
                 begun = time.perf_counter()
                 for heads in version.derivation.heads(context, self.world.relations[name].home.order):
-                    made[name].append(heads if isinstance(heads, Block) else Block.of(*heads))
-                    costs[version.number][1] += made[name][-1].size
+                    derived[name].append(heads if isinstance(heads, Block) else Block.of(*heads))
+                    costs[version.number][1] += derived[name][-1].size
                 costs[version.number][0] += time.perf_counter() - begun
         fresh = {}
-        for name, blocks in made.items():
+        for name, blocks in derived.items():
             fresh[name] = unknown_tuples(union_of_blocks(blocks, blocks[0].arity), known[name])
         return {name: block for name, block in fresh.items() if block.size}
 
@@ -124,7 +124,8 @@ class InsertSteps(Insert):
     """
 
     def _insert(self, relation: PartitionedRelation, partition: int, records):
-        """See `Insert._insert`."""
+        """Insert the heads of all steps into the home index of a relation on a partition, in the order of the steps. Return the
+        result, and the new tuples for the other indexes, by the suffix of their parcels' tag."""
         home, name = relation.home, relation.name
         first_joins = self.first_joins.get((name, 0), [])
         path = os.path.join(self.root, str(partition), f"{name}-0-{self.label}")

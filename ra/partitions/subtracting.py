@@ -36,11 +36,11 @@ class Signed:
 
     def stored(self, partition: int) -> list[tuple[StoredBlock, int]]:
         """Return the stored blocks of a partition, each with its sign."""
-        return [(one, sign) for side, sign in SIDES.items() for one in getattr(self, side)[partition]]
+        return [(block, sign) for side, sign in SIDES.items() for block in getattr(self, side)[partition]]
 
     def count(self, side: str) -> int:
         """Return the number of tuples of a side, "born" or "lost", on all partitions."""
-        return sum(one.size for blocks in getattr(self, side) for one in blocks)
+        return sum(block.size for blocks in getattr(self, side) for block in blocks)
 
 
 @dataclass
@@ -72,27 +72,27 @@ class Subtract:
         """Yield the `PartitionDifference` of one partition."""
         order, name = self.after.home.order, self.after.name
         old, new = self.before.home.full[partition], self.after.home.full[partition]
-        common_paths = {one.run.path for one in old} & {one.run.path for one in new}
+        common_paths = {block.run.path for block in old} & {block.run.path for block in new}
         old_blocks, new_blocks = (list(blocks_of(each, partition, order, common_paths)) for each in (self.before, self.after))
         path = os.path.join(self.root, str(partition), f"{name}-{self.label}")
-        found = {
+        differences = {
             "born": write_difference(f"{path}-born", new_blocks, old_blocks, len(order)),
             "lost": write_difference(f"{path}-lost", old_blocks, new_blocks, len(order)),
         }
-        sizes = {side: slot_sizes([one.open() for one in stored], self.after.home) for side, stored in found.items()}
-        is_small = sum(one.size for stored in found.values() for one in stored) <= self.few
-        blocks = _read_in_own_order(found, order) if is_small else None
-        yield PartitionDifference(partition, found["born"], found["lost"], sizes, blocks)
+        sizes = {side: slot_sizes([block.open() for block in stored], self.after.home) for side, stored in differences.items()}
+        is_small = sum(block.size for stored in differences.values() for block in stored) <= self.few
+        blocks = _read_in_own_order(differences, order) if is_small else None
+        yield PartitionDifference(partition, differences["born"], differences["lost"], sizes, blocks)
 
 
 def _read_in_own_order(stored_blocks: dict[str, list[StoredBlock]], order: Order) -> dict[str, Block]:
     """Return the tuples of stored blocks, given by side and in a column order, as one block for each side, in the relation's
     own order and in this task's memory."""
-    own_order, found = tuple(order.index(place) for place in range(len(order))), {}
+    own_order, blocks = tuple(order.index(place) for place in range(len(order))), {}
     for side, stored in stored_blocks.items():
-        block = union_of_blocks([one.open().reordered(own_order) for one in stored], len(order))
-        found[side] = Block(block.packing, block.words.copy())
-    return found
+        block = union_of_blocks([handle.open().reordered(own_order) for handle in stored], len(order))
+        blocks[side] = Block(block.packing, block.words.copy())
+    return blocks
 
 
 def slot_sizes(blocks: list[Block], index: PartitionedIndex) -> np.ndarray:
@@ -124,8 +124,8 @@ class RemoveTuples:
     def __call__(self, partition, records):
         """Yield the `RemainingTuples` of each index on one partition."""
         for number, (index, other) in enumerate(zip(self.relation.indexes, self.removed.indexes, strict=True)):
-            removed = union_of_blocks([one.open() for one in other.full[partition]], self.relation.arity)
-            full, found = [], []
+            removed = union_of_blocks([handle.open() for handle in other.full[partition]], self.relation.arity)
+            full, removed_here = [], []
             for place, stored in enumerate(index.full[partition]):
                 block = stored.open()
                 rest = block_minus(block, removed)
@@ -134,8 +134,8 @@ class RemoveTuples:
                 else:
                     path = os.path.join(self.root, str(partition), f"{self.relation.name}-{number}-{self.label}-{place}")
                     full += store(path, rest)
-                    found.append(common_tuples(removed, block))
-            yield RemainingTuples(number, partition, full, slot_sizes(found, index))
+                    removed_here.append(common_tuples(removed, block))
+            yield RemainingTuples(number, partition, full, slot_sizes(removed_here, index))
 
 
 def write_difference(path: str, candidates: list[Block], known: list[Block], arity: int) -> list[StoredBlock]:

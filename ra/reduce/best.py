@@ -70,8 +70,8 @@ class Best(Reduction):
         best, present, group = np.full(keys, HIGHEST), np.zeros(keys, np.bool_), key - low
         keep_least(best, group, np.ascontiguousarray(self.encoded(value)))
         present[group] = True
-        found = np.flatnonzero(present)
-        return [found + low, self.decoded(best[found])], found.size
+        keys_present = np.flatnonzero(present)
+        return [keys_present + low, self.decoded(best[keys_present])], keys_present.size
 
     def best(self, block: Block) -> Block:
         """Return the best tuple of each key of a block."""
@@ -91,10 +91,10 @@ class Best(Reduction):
         block = self.best(block)
         for other in known:
             lows, highs = other.ranges(keys_of(block, 1), block.size)
-            better, known_keys, last = np.ones(block.size, np.bool_), np.flatnonzero(highs > lows), block.arity - 1
+            improves, known_keys, last = np.ones(block.size, np.bool_), np.flatnonzero(highs > lows), block.arity - 1
             values = self.encoded(block.column(last, known_keys))
-            better[known_keys] = values < self.encoded(other.column(last, lows[known_keys]))
-            block = selected_tuples(block, better)
+            improves[known_keys] = values < self.encoded(other.column(last, lows[known_keys]))
+            block = selected_tuples(block, improves)
         return block
 
     def gathered(self, new: list[Block], block: Block) -> list[Block]:

@@ -27,17 +27,17 @@ Sorting = Callable[[list[np.ndarray]], np.ndarray]  # columns → their rows in 
 
 
 @njit(types.boolean[::1](i64, types.int64, types.int64), **JIT)
-def _mark_first_of_groups(groups, keys, number):
+def _mark_first_of_groups(groups, keys, group_count):
     """Return a mask (n,) of the chosen rows: those that share no group with an earlier chosen row. groups: the group of each
-    row for each key, row after row (n × keys,); keys: the number of keys; number: that of groups."""
+    row for each key, row after row (n × keys,); keys: the number of keys; group_count: that of groups."""
     chosen = np.zeros(groups.size // keys, np.bool_)
-    taken = np.zeros(number, np.bool_)
+    taken = np.zeros(group_count, np.bool_)
     for row in range(chosen.size):
-        free = True
+        is_free = True
         for place in range(row * keys, (row + 1) * keys):
             if taken[groups[place]]:
-                free = False
-        if free:
+                is_free = False
+        if is_free:
             chosen[row] = True
             for place in range(row * keys, (row + 1) * keys):
                 taken[groups[place]] = True
@@ -51,13 +51,13 @@ def first_of_keys(columns: list[np.ndarray], size: int, keys: tuple[Key, ...]) -
     >>> first_of_keys([np.array([1, 1, 2, 3]), np.array([7, 8, 7, 8])], 4, ((0,), (1,))).tolist()
     [True, False, False, True]
     """
-    groups, number = np.empty((size, len(keys)), np.int64), 0
+    groups, group_count = np.empty((size, len(keys)), np.int64), 0
     for place, key in enumerate(keys):
         values = [np.ascontiguousarray(columns[column]) for column in key]
-        distinct = Block.of(values, size)
-        groups[:, place] = distinct.ranges(values, size)[0] + number
-        number += distinct.size
-    return _mark_first_of_groups(groups.reshape(-1), len(keys), number)
+        values_of_key = Block.of(values, size)
+        groups[:, place] = values_of_key.ranges(values, size)[0] + group_count
+        group_count += values_of_key.size
+    return _mark_first_of_groups(groups.reshape(-1), len(keys), group_count)
 
 
 @dataclass
@@ -80,7 +80,7 @@ class Choice(Reduction):
     @property
     def nbytes(self) -> int:
         candidates = self.candidates  # another thread may end the rule meanwhile
-        return candidates.made.nbytes if candidates is not None else 0
+        return candidates.collected.nbytes if candidates is not None else 0
 
     def target(self, table: Table) -> "Candidates":
         """Return the object into which the heads of a rule are inserted."""
@@ -117,41 +117,41 @@ class Choice(Reduction):
 
 class Candidates:
     """The heads of a rule in one iteration, which are collected here, and not in the relation's table, until all are made.
-    made: the candidates; home: their column order; most: the number above which those that cannot be chosen are dropped."""
+    collected: the candidates; home: their column order; most: the number above which unchoosable ones are dropped."""
 
     def __init__(self, table: Table, choice: Choice):
-        self.table, self.choice, self.made, self.most = table, choice, Table(table.arity), MAX_CANDIDATES
-        self.home = self.made.home
-        self._free([np.empty(0, np.int64)] * table.arity, 0)  # makes the indexes, which threads search
+        self.table, self.choice, self.collected, self.most = table, choice, Table(table.arity), MAX_CANDIDATES
+        self.home = self.collected.home
+        self._free([np.empty(0, np.int64)] * table.arity, 0)  # a search, which makes the indexes before threads search them
 
-    def insert(self, columns: list[np.ndarray], size: int, alone=NO_LOCK) -> int:
-        """Add tuples in any order. None is born yet, so the result is 0. alone: a lock, held while candidates are added."""
+    def insert(self, columns: list[np.ndarray], size: int, lock=NO_LOCK) -> int:
+        """Add tuples in any order. None is born yet, so the result is 0. lock: a lock, held while candidates are added."""
         free = self._free(columns, size)
-        with alone:
-            self.made.insert([column[free] for column in columns], int(free.sum()))
-            if self.made.count > self.most:
-                self._drop()
+        with lock:
+            self.collected.insert([column[free] for column in columns], int(free.sum()))
+            if self.collected.count > self.most:
+                self._drop_unchoosable()
         return 0
 
     def _free(self, columns: list[np.ndarray], size: int) -> np.ndarray:
         """Return a mask (n,) of the tuples that agree in no key with a tuple of the relation's table."""
         return self.choice.free(columns, size, lambda order: self.table.blocks("all", order))
 
-    def _drop(self) -> None:
+    def _drop_unchoosable(self) -> None:
         """Drop candidates that cannot be chosen. With several keys this is decided only when all candidates are known."""
         if len(self.choice.keys) == 1:
             columns = self._sorted()
             chosen = first_of_keys(columns, columns[0].size, self.choice.keys)
-            self.made = Table(self.table.arity)
-            self.made.insert([column[chosen] for column in columns], int(chosen.sum()))
-        self.most = max(MAX_CANDIDATES, 2 * self.made.count)
+            self.collected = Table(self.table.arity)
+            self.collected.insert([column[chosen] for column in columns], int(chosen.sum()))
+        self.most = max(MAX_CANDIDATES, 2 * self.collected.count)
 
     def _sorted(self) -> list[np.ndarray]:
         """Return the columns of all candidates in the order of preference."""
-        columns = self.made.columns()
+        columns = self.collected.columns()
         rows = self.choice.sorting(columns)
         return [column[rows] for column in columns]
 
     def choose(self) -> int:
         """Insert the chosen candidates into the relation's table, and return their number."""
-        return self.choice.choose(self.table, self._sorted(), self.made.count) if self.made.count else 0
+        return self.choice.choose(self.table, self._sorted(), self.collected.count) if self.collected.count else 0

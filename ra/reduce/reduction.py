@@ -68,32 +68,32 @@ class Reduction:
             table.replace_new(born)
 
     def superseding(self, table: Table, columns: list[np.ndarray]) -> None:
-        """Remove from a table what the given tuples supersede, as they will be put into full and delta without a comparison.
-        columns: in the relation's order."""
+        """Remove from a table the tuples that some others supersede. These others will be put into full and delta without a
+        comparison. columns: of the others, in the relation's order. Here nothing is superseded."""
 
     def growth(self, table: Table) -> int:
         """Return by how many tuples the candidates enlarge the table; an upper bound if only `reduced` can determine it."""
         return sum(block.size for block in table.new)
 
     def target(self, table: Table):
-        """Return the object that takes the heads of one rule in one iteration."""
+        """Return the object into which the heads of one rule in one iteration are inserted: the table, or a buffer."""
         return table
 
     def end_rule(self) -> int:
-        """Return the number of tuples that are born now that a rule has made all its heads of an iteration."""
+        """End a rule that has derived all its heads of an iteration. Return the number of tuples that are born only then."""
         return 0
 
 
 def with_keys(table: Table, keys: list[np.ndarray], size: int) -> Block:
     """Return the tuples of full and delta that begin with some distinct keys, given as columns. All are in home order, and the
     table has at most one tuple of a key."""
-    found = []
+    tuples = []
     for block in table.blocks("all", table.home):
         lows, highs = block.ranges(keys, size)
         rows = lows[highs > lows]
         if rows.size:
-            found.append(tuples_at(block, sort(rows.view(np.uint64)).view(np.int64)))
-    return union_of_blocks(found, table.arity)
+            tuples.append(tuples_at(block, sort(rows.view(np.uint64)).view(np.int64)))
+    return union_of_blocks(tuples, table.arity)
 
 
 def keys_of(block: Block, values: int) -> list[np.ndarray]:

@@ -78,8 +78,8 @@ class Ticks:
         """
         ticks, unresolved = np.full(size, NEVER), np.arange(size)
         for layer in reversed(self.layers.get(name, ())):
-            wanted = columns if unresolved.size == size else [column[unresolved] for column in columns]
-            places = layer.places(wanted, unresolved.size)
+            sought = columns if unresolved.size == size else [column[unresolved] for column in columns]
+            places = layer.places(sought, unresolved.size)
             known = places >= 0
             ticks[unresolved[known]] = layer.ticks[places[known]]
             unresolved = unresolved[~known]
@@ -176,7 +176,8 @@ class TicksRef:
 
 @dataclass
 class Aged:
-    """A step that binds the variable `name` to the tick of the tuple that terms denote; NEVER if it has none."""
+    """A step of a body that binds the variable `name` to the tick of the tuple that terms denote; to NEVER if the tuple has no
+    tick. now: the current ticks."""
 
     relation: str
     terms: tuple[Term, ...]
@@ -189,7 +190,8 @@ class Aged:
 
 @dataclass
 class Older:
-    """A step that keeps the bindings for which the tuple that terms denote has a tick, and one smaller than AGE."""
+    """A step of a body that keeps the bindings for which the tuple that terms denote has a tick, and one smaller than that in
+    the variable AGE. now: the current ticks."""
 
     relation: str
     terms: tuple[Term, ...]
@@ -233,7 +235,7 @@ class TimedTable(Table):
 
     clock: Clock
     name: str
-    recorded: int  # of rows of the tuple-at-a-time machine, births before this tick are recorded already
+    recorded: int  # births of rows of the tuple-at-a-time machine are recorded up to this tick, excluded
 
     def advance(self) -> int:
         """End an iteration as `Table.advance` does; all tuples of the new delta get the current tick."""
@@ -244,9 +246,9 @@ class TimedTable(Table):
 
     def from_machine(self, full: np.ndarray, delta: np.ndarray, times: np.ndarray = NONE) -> None:
         """Take rows of the machine as `Table.from_machine` does, and record their births. times: the tick of each row's birth,
-        those of `full` first; -1 for rows that are older than the machine's run. A row may come again, first as delta, then as
-        full: it is recorded once. The clock may have passed the ticks of rows that come later, so `recorded` is not its
-        time."""
+        those of `full` first; -1 for rows that are older than the machine's run. A row may come twice, first as delta, then as
+        full, and is recorded once: only ticks from `recorded` on are new. The clock does not tell which are new, as it may be
+        ahead of the ticks of rows that the machine returns later."""
         super().from_machine(full, delta)
         fresh = times >= self.recorded
         columns = [np.concatenate([full[:, i], delta[:, i]])[fresh] for i in range(full.shape[1])]

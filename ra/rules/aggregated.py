@@ -28,9 +28,10 @@ def group_bindings(batch: Batch, outer: tuple[str, ...]) -> tuple[Batch, np.ndar
     return Batch(block.size, dict(zip(outer, block.columns(), strict=True))), inverse
 
 
-def resulting(batch: Batch, literal: Aggregate, result: np.ndarray, present: np.ndarray, bound: bool) -> Batch:
-    """Return the bindings that have a result. If `bound`, only those whose variable `literal.result` equals it; else the
-    variable is bound to it. result, present: for each binding, the result and True if it has one."""
+def with_results(batch: Batch, literal: Aggregate, result: np.ndarray, present: np.ndarray, bound: bool) -> Batch:
+    """Return the bindings of a batch that have a result of an aggregate, with the variable `literal.result` bound to it. bound:
+    the variable has a value already, and only bindings with that result are kept. result, present: for each binding, the
+    result, and True if it has one."""
     if bound:
         return batch.where(present & (batch.columns[literal.result.name] == result))
     return batch.with_columns({literal.result.name: result}).where(present)
@@ -55,7 +56,7 @@ class Aggregated:
             results, present = folded(self.steps, (), (self.literal,), context).reductions[0].results()
         else:
             results, present = self._results(groups, context)
-        yield resulting(batch, self.literal, results[group], present[group], self.bound)
+        yield with_results(batch, self.literal, results[group], present[group], self.bound)
 
     def _results(self, groups: Batch, context: Context) -> tuple[np.ndarray, np.ndarray]:
         """Return (results, present) of the groups; threads evaluate slices of them."""
@@ -65,7 +66,7 @@ class Aggregated:
         make_indexes(self.steps, context)
         ends = [number * groups.size // count for number in range(count + 1)]
         slices = (groups.slice(begin, end) for begin, end in pairwise(ends))
-        results, present = zip(*in_threads(lambda some: self._results_of_slice(some, context), slices, count), strict=True)
+        results, present = zip(*in_threads(lambda part: self._results_of_slice(part, context), slices, count), strict=True)
         return np.concatenate(results), np.concatenate(present)
 
     def _results_of_slice(self, groups: Batch, context: Context) -> tuple[np.ndarray, np.ndarray]:
@@ -77,10 +78,10 @@ class Aggregated:
         else:
             reduction = GroupReduction(literal.op, Kind.NUMBER if isinstance(target, Wild | None) else target.kind, groups.size)
         numbered = groups.with_columns({GROUP: np.arange(groups.size)})
-        for made in run_steps(self.steps, numbered, context):
-            column = None if target is None else evaluate(target, made.columns, made.size, context.values)
+        for bindings in run_steps(self.steps, numbered, context):
+            column = None if target is None else evaluate(target, bindings.columns, bindings.size, context.values)
             if isinstance(reduction, GroupReduction):
-                reduction.add(made.columns[GROUP], column, made.columns.get(WEIGHT))
+                reduction.add(bindings.columns[GROUP], column, bindings.columns.get(WEIGHT))
             elif column is not None:  # a Fold has a target, and no weights
-                reduction.add(made.columns[GROUP], column)
+                reduction.add(bindings.columns[GROUP], column)
         return reduction.results()

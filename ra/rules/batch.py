@@ -107,8 +107,8 @@ class Batch:
         return Batch(block.size, dict(zip(names, block.columns(), strict=True)))
 
     def repeats(self, names: Collection[str]) -> bool:
-        """True if at least a tenth of the bindings of some variables are duplicates, or if `distinct` has no work. Estimated
-        from a sample of hashes; takes 2 ns a binding and variable."""
+        """True if `distinct` is worthwhile: at least a tenth of the bindings of some variables are duplicates, or `distinct`
+        has no work. Estimated from a sample of hashes; takes 2 ns a binding and variable."""
         if not names or self.names and set(names) == set(self.names):
             return True
         share = min(1.0, SAMPLED_HASHES / self.size)
@@ -127,8 +127,8 @@ class Batch:
         return Block.of(columns, self.size, packing) if packing == HALVES else None
 
     def split_by_first(self, count: int) -> list["Batch"]:
-        """Split a batch stored as pairs into at most `count` batches of about equal size, between two first values: these are
-        the bits of a chunk's key above BELOW."""
+        """Split a batch stored as pairs into at most `count` batches of about equal size. All pairs with one first value, the
+        bits of a chunk's key above BELOW, are in one of them."""
         assert self.names and self.block
         keys, masks = self.block.chunks
         cuts = [seek_word(keys, 0, keys[number * keys.size // count] >> BELOW << BELOW) for number in range(1, count)]

@@ -95,8 +95,9 @@ class TaskContext:
         return partitioned.count
 
     def counts_of_buckets(self, relation: str, order: Order, keys: list[np.ndarray], counts: np.ndarray) -> tuple:
-        """See `Context`. The counts are exact where the buckets of hubs were split, and otherwise estimated from one subbucket
-        if there are several."""
+        """Return (counts, mask): the number of tuples of each key (n,) in all subbuckets of its bucket, and the keys that may
+        have some. counts: the tuples in the subbucket of this partition. The result is exact for buckets of hubs that were
+        split, whose counts are stored; in other buckets of several subbuckets it is estimated from this one."""
         partitioned = self.world.relations.get(relation)
         index = partitioned.index(order) if partitioned and (relation, order) not in self.world.statics else None
         if index is None or (index.map.subbuckets == 1).all():
@@ -117,11 +118,11 @@ def _cache_of_stratum(folder: str) -> dict:
     return {}
 
 
-def _slice(block: Block, number: int, count: int) -> Block:
-    """Return slice `number` of the tuples of a block, divided into `count` slices of about equal size."""
-    if count == 1:
+def _slice(block: Block, part: int, parts: int) -> Block:
+    """Return slice `part` of the tuples of a block, divided into `parts` slices of about equal size."""
+    if parts == 1:
         return block
-    begin, end = block.size * number // count, block.size * (number + 1) // count
+    begin, end = block.size * part // parts, block.size * (part + 1) // parts
     return block.picked(slice(begin, end))
 
 

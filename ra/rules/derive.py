@@ -37,8 +37,8 @@ class Derivation:
         return self.heads_from(unit(), self.steps, context, order)
 
     def towards(self, order: Order) -> "Derivation":
-        """Return the rule with `Join.towards` set in its last join, if that makes pairs: they are then sorted in the given
-        order of the head's columns."""
+        """Return the rule version with its last join set to sort the pairs that it makes in the given order of the head's
+        columns (`Join.towards`); the same version if the last step is not a join that makes pairs."""
         names = tuple(term.name for term in (self.head[place] for place in order) if isinstance(term, Var))
         if not self.steps or getattr(self.steps[-1], "composed", None) is None or len(names) < len(order):
             return self
@@ -47,8 +47,8 @@ class Derivation:
 
     def heads_from(self, batch: Batch, steps: list, context: Context, order: Order):
         """Yield heads as `heads` does, from a batch of bindings and the remaining steps."""
-        for made in run_steps(steps, batch, context):
-            yield self.heads_of(made, context, order)
+        for output in run_steps(steps, batch, context):
+            yield self.heads_of(output, context, order)
 
     def heads_of(self, batch: Batch, context: Context, order: Order) -> Block | tuple[list[np.ndarray], int]:
         """Return the heads of the last step's bindings: a block if bindings and heads are pairs, else (columns, size)."""
@@ -65,12 +65,12 @@ class Sink:
     table: a `Table`, or the `Candidates` of a choice, which take no blocks.
     lock: all sinks of the table hold it while they change the table.
     fresh: if given, a list that gets blocks of the new tuples. The table does not get them: the caller adds them (`Table.add`).
-    made, words: the number of heads taken, duplicates included, and of their words, two for each chunk of a chunked block.
+    taken, words: the number of heads taken, duplicates included, and of their words, two for each chunk of a chunked block.
     born: the number of new tuples, unless `fresh` is given.
     """
 
     def __init__(self, table, lock=NO_LOCK, fresh: list[Block] | None = None):
-        self.table, self.lock, self.made, self.words, self.born, self.fresh = table, lock, 0, 0, 0, fresh
+        self.table, self.lock, self.taken, self.words, self.born, self.fresh = table, lock, 0, 0, 0, fresh
         self.buffered_columns: list[Sequence[np.ndarray]] = []
         self.buffered_blocks: list[Block] = []
         self.buffered_rows = self.buffered_words = 0
@@ -79,7 +79,7 @@ class Sink:
         """Buffer heads, given as a block or as (columns, size); insert them once there are enough."""
         if isinstance(heads, Block) and isinstance(self.table, Table) and not self.table.reduction:
             words = 2 * heads.chunks[0].size if isinstance(heads, Chunked) else heads.size
-            self.made += heads.size
+            self.taken += heads.size
             self.words += words
             self.buffered_blocks.append(heads)
             self.buffered_words += words
@@ -87,7 +87,7 @@ class Sink:
                 self._insert_blocks()
             return
         columns, size = (heads.columns(), heads.size) if isinstance(heads, Block) else heads
-        self.made += size
+        self.taken += size
         self.words += size
         self.buffered_columns.append(columns)
         self.buffered_rows += size

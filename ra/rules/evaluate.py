@@ -42,7 +42,8 @@ class Move:
     """How the bindings of a segment, with the variables `names`, are sent to the next segment.
 
     to: the destination. With a bucket map, a binding goes to the bucket of its variables at the places `key`, and to the
-    subbucket of its variables at the places `rest`, or to all its subbuckets if `rest` is empty; if `one`, to a single one.
+    subbucket of its variables at the places `rest`, or to all its subbuckets if `rest` is empty. one: each binding goes to one
+    subbucket only, as a head does.
     "every": to all partitions. "same": it stays. With a tuple of moves, the variable OFFER of each binding plus `turn` selects
     the move.
     partial: an aggregation before sending.
@@ -62,8 +63,9 @@ class Move:
 
 @dataclass
 class WaitingBindings:
-    """The waiting of bindings at the beginning of a segment for the result of their group, known at segment `until`. names:
-    their variables; outer: the variables of the group, whose distinct bindings enter the segment."""
+    """The bindings that wait at the beginning of a segment for the result of their group, an aggregate or a negation, which is
+    known at segment `until`. names: their variables; outer: the variables of the group, whose distinct bindings enter the
+    segment."""
 
     names: tuple[str, ...]
     outer: tuple[str, ...]
@@ -120,8 +122,8 @@ class Version:
         return (*waiting.names, gather.literal.result.name)
 
     def awaited(self, segment: int, begun: bool) -> bool:
-        """True if bindings wait for results that depend on a segment, so that it must not be postponed. begun: count also the
-        bindings that begin to wait when the segment begins."""
+        """True if bindings wait for results that depend on a segment, so that it must not be postponed. begun: also if they
+        begin to wait when this segment begins."""
         return any(first + (not begun) <= segment < waiting.until for first, waiting in self.holds.items())
 
     def begins(self, partition: int) -> bool:
@@ -131,8 +133,9 @@ class Version:
 
 @dataclass
 class Remaining:
-    """Work that a stage still has to do for a version: a whole segment, or the rest of it from `frames` on (see
-    `BatchIterator.store`). arrived: the bindings that a shuffle brought for it, in memory until they are stored."""
+    """Work that a stage still has to do for a rule version: a whole segment, or the rest of it from `frames` on (see
+    `BatchIterator.store`). version: its number; arrived: the bindings that a shuffle brought for it, in memory until they are
+    stored."""
 
     version: int
     arrived: StoredBlock | StoredLists | Block | Listed | None = None
@@ -147,8 +150,8 @@ class Remaining:
 
 @dataclass
 class Evaluate:
-    """The task of stage `stage` of an iteration. Each partition first evaluates its remaining work, `left[partition]`, and then
-    the bindings that arrive.
+    """The task of stage `stage` of an iteration. Each partition first evaluates its remaining work, `remaining[partition]`, and
+    then the bindings that arrive.
 
     Roll-over: after more than `threshold` tuples the task stops, if necessary in the middle of a join, and reports the
     remaining work. The next inner iteration continues there and makes no tuple twice. The order of the work depends only on the
@@ -161,7 +164,7 @@ class Evaluate:
     stage: int
     partitions: int
     threshold: int | None
-    left: list[list[Remaining]]
+    remaining: list[list[Remaining]]
     root: str
     label: str
 
@@ -172,12 +175,12 @@ class Evaluate:
         batch_size = MAX_BATCH_BINDINGS if self.threshold is None else min(MAX_BATCH_BINDINGS, self.threshold + 1)
         exact = any(version.answer for version in self.versions)
         self.context = TaskContext(self.world, partition, self.partitions, batch_size, exact)
-        self.made, self.numbers = 0, itertools.count()
+        self.sent_tuples, self.numbers = 0, itertools.count()  # numbers: of the batches that are aggregated before sending
         yield from ((partition, report) for report in reports(records, partition))
         # bindings that wait for a later stage stay on this partition
         later = {v.waiting_tag(segment) for v in self.versions for segment in v.gathers if segment + v.first > self.stage}
         yield from ((partition, record) for record in records if isinstance(record, parcels.Parcel) and record.tag in later)
-        for number, work in enumerate(self.left[partition] + self._arrived(records)):
+        for number, work in enumerate(self.remaining[partition] + self._arrived(records)):
             begins = work.frames is None and work.arrived is None
             arrived = work.arrived.size if isinstance(work.arrived, Block | Listed) else 0
             report = Report(self._phase(work), partition, facts={"version": work.version, "stage": self.stage, "left": work})
@@ -186,16 +189,16 @@ class Evaluate:
             path = os.path.join(self.root, str(partition), f"left-{self.stage}-{number}-{self.label}")
             yield from self._reported(report, self._run(work, report, path))
             yield partition, report
-        if isinstance(self.world.values, SharedValues) and (made := self.world.values.made()):
-            yield partition, Report("values", partition, facts={"made": made})
+        if isinstance(self.world.values, SharedValues) and (added := self.world.values.added()):
+            yield partition, Report("values", partition, facts={"added": added})
 
     def _arrived(self, records: list) -> list[Remaining]:
         """Return the work of the bindings that arrived for this stage, one piece for each version and kind of parcel."""
         receiving = [v for v in self.versions if 0 < self.stage - v.first < len(v.segments)]
-        found: list[tuple[int, Block | Listed | None]]
-        found = [(v.number, self._received(records, v, self.stage - v.first)) for v in receiving]
-        found += [(v.number, listed.received_lists(records, v.tag(self.stage - v.first))) for v in receiving]
-        return [Remaining(number, arrived) for number, arrived in found if arrived is not None and arrived.size]
+        work: list[tuple[int, Block | Listed | None]]
+        work = [(v.number, self._received(records, v, self.stage - v.first)) for v in receiving]
+        work += [(v.number, listed.received_lists(records, v.tag(self.stage - v.first))) for v in receiving]
+        return [Remaining(number, arrived) for number, arrived in work if arrived is not None and arrived.size]
 
     def _received(self, records: list, version: Version, segment: int) -> Block | None:
         """Return the bindings that arrived for a segment. If it begins with a Gather, these are the bindings that waited for
@@ -208,8 +211,8 @@ class Evaluate:
         if waiting_block is None:
             return None
         results = None if block is None else _batch(block, version.moves[segment - 1].names)
-        made = gather.gathered(_batch(waiting_block, waiting.names), results, self.context.values)
-        return Block.of([made.columns[name] for name in version.names(segment)], made.size)
+        gathered = gather.gathered(_batch(waiting_block, waiting.names), results, self.context.values)
+        return Block.of([gathered.columns[name] for name in version.names(segment)], gathered.size)
 
     def _phase(self, work: Remaining) -> str:
         """Return the name, in the trace, of the phase that a piece of work belongs to."""
@@ -239,14 +242,14 @@ class Evaluate:
         report.seconds, report.clock = time.perf_counter() - begun, time.time()
 
     def _is_below_threshold(self) -> bool:
-        return self.threshold is None or self.made <= self.threshold
+        return self.threshold is None or self.sent_tuples <= self.threshold
 
     def _run(self, work: Remaining, report: Report, path: str):
         """Run a piece of work until it ends or the threshold is exceeded; yield (destination, parcel) pairs, and report the
         work that remains.
 
-        Work is begun even beyond the threshold, as it may make nothing: only a segment at whose beginning bindings would start
-        to wait is not, because it could not stop before its end.
+        Work is begun even beyond the threshold, as it may make no tuple. The exception is a segment at whose beginning bindings
+        start to wait: it could not stop before its end.
         """
         version, arrived = self.versions[work.version], work.arrived
         segment = self.stage - version.first
@@ -282,15 +285,16 @@ class Evaluate:
         while batches.more() and (self._is_below_threshold() or not divisible):
             for block in outbox.take(batches.take()):
                 yield from self._shipped(block, outbox)
-            if self.threshold is not None and self.made + outbox.rows > self.threshold:
+            if self.threshold is not None and self.sent_tuples + outbox.rows > self.threshold:
                 for block in outbox.flush():
                     yield from self._shipped(block, outbox)
         for block in outbox.flush():
             yield from self._shipped(block, outbox)
 
     def _shipped(self, block, outbox: Outbox | Answers):
-        """Yield the parcels of what an outbox has yielded, and count its tuples towards the threshold."""
-        self.made += block.size if outbox.takes_memory else 0
+        """Yield the (destination, parcel) pairs of a block, batch or lists that an outbox has yielded, and count its tuples
+        towards the threshold."""
+        self.sent_tuples += block.size if outbox.takes_memory else 0
         yield from outbox.ship(block)
 
     # -- destinations
@@ -336,7 +340,7 @@ class Evaluate:
         return (self.context.partition, buckets) if buckets else ()
 
     def _moved(self, block: Block, move: Move, tag: str):
-        """Yield (destination, parcel) pairs of a block of bindings, for the partitions that a move sends them to."""
+        """Yield (destination, parcel) pairs that send a block of bindings to partitions as `move` says. tag: of the parcels."""
         if isinstance(move.to, tuple):
             selected = (block.column(move.names.index(OFFER)) + move.turn) % len(move.to)
             return self._moved_by_offer(block, selected, move.to, tag)

@@ -35,11 +35,11 @@ def mark_satisfied(steps: list, batch: Batch, context: Context) -> np.ndarray:
     """Return a mask (n,) of the bindings of a batch for which steps have a solution."""
     satisfied = np.zeros(batch.size, np.bool_)
     join = next((number for number, step in enumerate(steps) if _has_several_partners(step)), len(steps))
-    for made in run_steps(steps[:join], batch.with_columns({GROUP: np.arange(batch.size)}), context):
+    for bindings in run_steps(steps[:join], batch.with_columns({GROUP: np.arange(batch.size)}), context):
         if join == len(steps):
-            satisfied[made.columns[GROUP]] = True
+            satisfied[bindings.columns[GROUP]] = True
         else:
-            _mark_by_partners(steps[join], steps[join + 1 :], made, satisfied, context)
+            _mark_by_partners(steps[join], steps[join + 1 :], bindings, satisfied, context)
     return satisfied
 
 
@@ -57,15 +57,15 @@ def _mark_by_partners(join: Join, rest: list, batch: Batch, satisfied: np.ndarra
         if not block.size:
             continue
         lows, highs = block.ranges(keys, batch.size)
-        undecided, tried = np.flatnonzero((highs > lows) & ~satisfied[groups]), FIRST_PARTNERS
+        undecided, partners = np.flatnonzero((highs > lows) & ~satisfied[groups]), FIRST_PARTNERS
         while undecided.size:
-            begins, tried = lows[undecided], max(tried, MIN_TRIED_PAIRS // undecided.size)
-            ends = np.minimum(begins + tried, highs[undecided])
+            begins, partners = lows[undecided], max(partners, MIN_TRIED_PAIRS // undecided.size)
+            ends = np.minimum(begins + partners, highs[undecided])
             for number, positions, _ in kernels.expanded(begins, ends, (0, 0), context.batch_size):
                 rows = undecided[number]
                 new = {name: BlockColumn(block, place) for place, name in join.binds}
                 columns = batch.take(rows, join.keep).with_rows(new, positions)
                 solved = mark_satisfied(rest, Batch(rows.size, columns), context)
                 satisfied[groups[rows[solved]]] = True
-            lows[undecided], tried = ends, tried * FIRST_PARTNERS
+            lows[undecided], partners = ends, partners * FIRST_PARTNERS
             undecided = undecided[(ends < highs[undecided]) & ~satisfied[groups[undecided]]]

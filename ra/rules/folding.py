@@ -7,21 +7,22 @@ each thread has entries of its own, which are merged afterwards. Sums of floats 
 one thread.
 """
 
+import sys
 import threading
 from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any
 
 import numpy as np
 
 from semi_naive.host import memory
 from semi_naive.host.threads import in_threads
+from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.expressions.aggregates import GroupReduction
 from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.ir import Aggregate, Kind, Var, Wild
-from semi_naive.ra.reduce.fold_kernels import count_pairs, number_rows
+from semi_naive.ra.reduce.fold_kernels import count_pairs, next_task, number_rows
 from semi_naive.ra.rules.batch import Batch, concatenate_batches, unit
 from semi_naive.ra.rules.derive import MAX_BUFFERED_TUPLES, Derivation, derivation_slices, is_sliceable, searched_parts
 from semi_naive.ra.rules.steps import MAX_BATCH_BINDINGS, WEIGHT, Context, Join, run_steps
@@ -54,11 +55,11 @@ class GroupNumbers:
             return np.ascontiguousarray(columns[0])
         if not self.table.size:
             self._resize(max(INITIAL_GROUPS, 2 * self.size), np.arange(self.size)[None])
-        rows, found, begin = np.array(columns, np.int64).reshape(self.arity, size), np.empty(size, np.int64), 0
+        rows, numbers, begin = np.array(columns, np.int64).reshape(self.arity, size), np.empty(size, np.int64), 0
         while True:
-            begin, self.size = number_rows(rows, self.known, self.table, found, begin, self.size)
+            begin, self.size = number_rows(rows, self.known, self.table, numbers, begin, self.size)
             if begin == size:
-                return found
+                return numbers
             self._resize(2 * self.known.shape[1], self.known[:, : self.size])
 
     def _resize(self, room: int, rows: np.ndarray) -> None:
@@ -111,29 +112,29 @@ class Folding:
         for begin in range(0, nonempty.size, MAX_BATCH_BINDINGS):
             numbers = nonempty[begin : begin + MAX_BATCH_BINDINGS]
             columns = dict(zip(self.keys, self.groups.columns(numbers), strict=True))
-            columns |= {each.result.name: found[numbers] for each, found in zip(self.literals, results, strict=True)}
+            columns |= {each.result.name: values[numbers] for each, values in zip(self.literals, results, strict=True)}
             yield Batch(numbers.size, columns)
 
 
 def folded(steps: list, keys: tuple[str, ...], literals: tuple[Aggregate, ...], context: Context) -> Folding:
-    """Fold all bindings that steps make, on as many threads as the context has cores."""
+    """Return the aggregates `literals` of all bindings that steps make, by the variables `keys`, computed on all cores."""
     cores, total, context = getattr(context, "cores", 1), Folding(keys, literals), copy(context)
     context.batch_size = min(context.batch_size, MAX_FOLDED_BINDINGS)
     depends_on_order = any(reduction.exact for reduction in total.reductions)
     if cores == 1 or depends_on_order or not steps_are_sliceable(steps, literals):
-        for made in run_steps(steps, unit(), context):
-            total.add(made, context.values)
+        for batch in run_steps(steps, unit(), context):
+            total.add(batch, context.values)
         return total
     make_indexes(steps, context)
-    foldings, idle, lock = [total], [total], threading.Lock()  # idle: the foldings that no thread uses
+    foldings, idle, lock = [total], [total], threading.Lock()  # one folding for each thread; idle: those that none uses
 
-    def fold(some: Batch) -> None:
+    def fold(slice_: Batch) -> None:
         with lock:
             own = idle.pop() if idle else None
         if own is None:
             foldings.append(own := Folding(keys, literals))
-        for made in run_steps(steps[1:], some, context):
-            own.add(made, context.values)
+        for batch in run_steps(steps[1:], slice_, context):
+            own.add(batch, context.values)
         with lock:
             idle.append(own)
 
@@ -172,8 +173,8 @@ class Folded:
 
     def __call__(self, batch: Batch, context: Context):
         pairs = Pairs.of(self, context)
-        found = pairs.counted() if pairs else folded(self.steps, self.keys, self.literals, context).batches()
-        yield from merged_into(found, self.batch_size)
+        counted = pairs.counted() if pairs else folded(self.steps, self.keys, self.literals, context).batches()
+        yield from merged_into(counted, self.batch_size)
 
 
 @dataclass
@@ -215,23 +216,27 @@ def merged_into(batches: Iterator[Batch], size: int) -> Iterator[Batch]:
 @dataclass
 class Pairs:
     """The counts of pairs of values in a join of two atoms: in e(a, b), f(b, d), how often each (a, d) occurs. The rows of e
-    are sorted by a, which takes 24 bytes a row, and the values d of one a are counted in an array. So only the pairs of a few a
-    are in memory (Gustavson 1978, *Two fast algorithms for sparse matrices*).
+    come sorted by a, and the values d of one a are counted in an array. So only the pairs of a few a are in memory (Gustavson
+    1978, *Two fast algorithms for sparse matrices*).
 
     names: the variables of the result: a, d, the count.
-    columns: for each row of e, sorted by a: the value of a, and the range [low, high) of the matching rows of f.
+    rows: the rows of e, with the variables of the steps before, in batches that are sorted by a.
+    inner, keys: the block of f, and the variables for its first columns.
     second: d, for each row of f.
-    weight: what one pair counts: the number of bindings that the steps before have for it.
+    weight: the number of bindings for which one pair counts: the WEIGHT of the binding that the steps before the scan make.
     least: pairs that occur less often are not needed.
+    cores: the number of threads.
     idle: arrays for counting that no thread uses.
     """
 
     names: tuple[str, str, str]
-    columns: list[np.ndarray]
+    rows: Iterator[Batch]
+    inner: Block
+    keys: tuple[str, ...]
     second: np.ndarray
     weight: int
     least: int
-    context: Any
+    cores: int
     idle: list = field(default_factory=list)
 
     @classmethod
@@ -257,47 +262,76 @@ class Pairs:
         if sum(batch.size for batch in bindings) > 1:
             return None
         weight = int(bindings[0].columns[WEIGHT][0]) if bindings and WEIGHT in bindings[0].columns else 1
-        parts = [(np.empty(0, np.int64),) * 3]
-        for batch in (made for binding in bindings for made in run_steps([scan], binding, context)):
-            keys = [batch.columns[key.name] for key in last.keys]
-            parts.append((batch.columns[first], *inner.ranges(keys, batch.size)))
-        columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
-        if (columns[0][1:] < columns[0][:-1]).any():
-            order = np.argsort(columns[0], kind="stable")
-            columns = [column[order] for column in columns]
-        return cls((first, name, literal.result.name), columns, second, weight, -(-step.least // weight), context)
+        context = copy(context)
+        context.batch_size = min(context.batch_size, MAX_FOLDED_BINDINGS)
+        rows: Iterator[Batch] = (scanned for binding in bindings for scanned in run_steps([scan], binding, context))
+        scanned_blocks = [block for block in context.blocks(scan.relation, scan.part, scan.order) if block.size]
+        if len(scanned_blocks) > 1 or (0, first) not in scan.binds:
+            rows = _sorted_by(rows, first)
+        keys, least, cores = tuple(key.name for key in last.keys), -(-step.least // weight), getattr(context, "cores", 1)
+        return cls((first, name, literal.result.name), rows, inner, keys, second, weight, least, cores)
 
     def counted(self) -> Iterator[Batch]:
         """Yield the pairs with their counts, a few values of the first column at a time."""
-        yield from (made for made in in_threads(self._count, self._tasks(), getattr(self.context, "cores", 1)) if made.size)
+        yield from (pairs for pairs in in_threads(self._count, self._tasks(), self.cores) if pairs.size)
 
-    def _tasks(self) -> Iterator[tuple[int, int, int]]:
-        """Yield (begin, end, number of pairs) of ranges of rows, divided where the first column changes, such that each range
-        has about PAIRS_PER_TASK pairs."""
-        first, lows, highs = self.columns
-        starts = np.flatnonzero(np.diff(first, prepend=first[0] - 1)) if first.size else first
-        ends = np.append(starts[1:], first.size)
-        before = np.append(0, np.cumsum(highs - lows))
-        group = 0
-        while group < starts.size:
-            begin = starts[group]
-            last = int(np.searchsorted(before[ends], before[begin] + PAIRS_PER_TASK, side="right")) - 1
-            group = max(group, last) + 1
-            end = ends[group - 1]
-            yield int(begin), int(end), int(before[end] - before[begin])
+    def _tasks(self) -> Iterator[tuple[int, np.ndarray, np.ndarray, np.ndarray]]:
+        """Yield (number of pairs, value of the first column, begin and end of the matching rows of the second atom; each (n,)
+        for n rows of the first atom), about PAIRS_PER_TASK pairs at a time. All rows of a value are in one task."""
+        for first, lows, highs in in_threads(self._matches, whole_groups(self.rows, self.names[0]), self.cores):
+            begin = 0
+            while begin < first.size:
+                end, pairs = next_task(first, lows, highs, begin, PAIRS_PER_TASK)
+                yield pairs, first[begin:end], lows[begin:end], highs[begin:end]
+                begin = end
 
-    def _count(self, task: tuple[int, int, int]) -> Batch:
+    def _matches(self, rows: Batch) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return (value of the first column, begin and end of the matching rows of the second atom) of each row."""
+        columns = rows.columns
+        return columns[self.names[0]], *self.inner.ranges([columns[key] for key in self.keys], rows.size)
+
+    def _count(self, task: tuple[int, np.ndarray, np.ndarray, np.ndarray]) -> Batch:
         """Count the pairs of a task."""
-        begin, end, pairs = task
+        pairs, *rows = task
         try:
             counts, touched = self.idle.pop()
         except IndexError:
             domain = int(self.second.max()) + 1
             counts, touched = np.zeros(domain, np.int64), np.empty(domain + 1, np.int64)
         # a task has at most PAIRS_PER_TASK pairs, or one value of the first column: then at most counts.size are distinct
-        made = np.empty((3, min(pairs, max(PAIRS_PER_TASK, counts.size))), np.int64)
-        first, lows, highs = (column[begin:end] for column in self.columns)
-        found = count_pairs(first, lows, highs, self.second, counts, touched, self.least, made)
+        counted = np.empty((3, min(pairs, max(PAIRS_PER_TASK, counts.size))), np.int64)
+        size = count_pairs(*rows, self.second, counts, touched, self.least, counted)
         self.idle.append((counts, touched))
-        made[2, :found] *= self.weight
-        return Batch(found, dict(zip(self.names, made[:, :found].copy(), strict=True)))
+        counted[2, :size] *= self.weight
+        return Batch(size, dict(zip(self.names, counted[:, :size].copy(), strict=True)))
+
+
+def _sorted_by(rows: Iterator[Batch], name: str) -> Iterator[Batch]:
+    """Yield the rows sorted by a variable, in batches of MAX_FOLDED_BINDINGS."""
+    for every in merged_into(rows, sys.maxsize):
+        order = np.argsort(every.columns[name], kind="stable")
+        for begin in range(0, every.size, MAX_FOLDED_BINDINGS):
+            some = order[begin : begin + MAX_FOLDED_BINDINGS]
+            yield Batch(some.size, every.columns.picked(some))
+
+
+def whole_groups(rows: Iterator[Batch], name: str) -> Iterator[Batch]:
+    """Cut batches that are sorted by a variable such that all rows with a value of it are in one batch.
+
+    >>> batches = [Batch(3, {"a": np.array(values)}) for values in ([1, 1, 2], [2, 2, 2], [2, 3, 3])]
+    >>> [batch.columns["a"].tolist() for batch in whole_groups(iter(batches), "a")]
+    [[1, 1], [2, 2, 2, 2, 2], [3, 3]]
+    """
+    waiting: list[Batch] = []  # the rows of the value that came last
+    for batch in rows:
+        column = batch.columns[name]
+        if waiting and column[0] != waiting[0].columns[name][0]:
+            waiting, batch = [], concatenate_batches([*waiting, batch])
+            column = batch.columns[name]
+        last = int(np.searchsorted(column, column[-1]))
+        if last:
+            yield concatenate_batches([*waiting, batch.slice(0, last)])
+            waiting = []
+        waiting.append(batch.slice(last, batch.size))
+    if waiting:
+        yield concatenate_batches(waiting)

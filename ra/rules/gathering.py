@@ -15,7 +15,7 @@ from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.expressions.aggregates import Fold, reduce_groups
 from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.ir import Aggregate, Kind, Wild
-from semi_naive.ra.rules.aggregated import group_bindings, resulting
+from semi_naive.ra.rules.aggregated import group_bindings, with_results
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.values.kinds import as_bits, numbers
 
@@ -71,15 +71,15 @@ class Gather:
         rows, row = group_bindings(batch.with_columns({VALUE: target}), (*self.outer, VALUE))
         return rows.with_columns({FROM: np.full(rows.size, number), COUNT: np.bincount(row, minlength=rows.size)})
 
-    def gathered(self, waiting: Batch, found: Batch | None, values) -> Batch:
-        """Return the waiting bindings joined with the results of their groups. found: the rows that `partial` made on all
+    def gathered(self, waiting: Batch, partials: Batch | None, values) -> Batch:
+        """Return the waiting bindings joined with the results of their groups. partials: the rows of `partial` from all
         partitions, or None if there are none."""
         groups, inverse = group_bindings(waiting, self.outer)
         group, count, value = (np.empty(0, np.int64) for _ in range(3))
-        if found is not None:
-            columns = [found.columns[name] for name in self.outer]
-            group = Block.of([groups.columns[name] for name in self.outer], groups.size).ranges(columns, found.size)[0]
-            count, value = found.columns[COUNT], found.columns[VALUE]
+        if partials is not None:
+            columns = [partials.columns[name] for name in self.outer]
+            group = Block.of([groups.columns[name] for name in self.outer], groups.size).ranges(columns, partials.size)[0]
+            count, value = partials.columns[COUNT], partials.columns[VALUE]
         counts, _ = reduce_groups("sum", Kind.NUMBER, group, count, groups.size)
         if self.literal is None:
             return waiting.where((counts == 0)[inverse])
@@ -89,7 +89,7 @@ class Gather:
             results, present = fold.results()
         else:
             results, present = _results(self.literal, group, value, counts)
-        return resulting(waiting, self.literal, results[inverse], present[inverse], self.bound)
+        return with_results(waiting, self.literal, results[inverse], present[inverse], self.bound)
 
 
 def _results(literal: Aggregate, group: np.ndarray, value: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

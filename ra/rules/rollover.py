@@ -68,18 +68,18 @@ class BatchIterator:
             self.frames[1].batch = self._next_output(self.frames[0])
 
     def more(self) -> bool:
-        """Make the next batch of the last step, unless it has been made. Return False if there is none: no work remains. The
-        frame of a step that cannot be resumed is removed with its only batch."""
+        """Run steps until the last one has made its next batch, unless that is waiting. Return False if there is none: no work
+        remains. The frame of a step that cannot be resumed is removed with its only batch."""
         while self.frames and self.frames[-1].step < len(self.steps):
             frame = self.frames[-1]
-            made = self._next_output(frame)
-            if made is None or not isinstance(self.steps[frame.step], RESUMABLE):
+            output = self._next_output(frame)
+            if output is None or not isinstance(self.steps[frame.step], RESUMABLE):
                 self.frames.pop()
             else:
                 self._count_pairs()
-            if made is not None and made.size:
-                self._uncounted += made.joined
-                self.frames.append(Frame(frame.step + 1, made))
+            if output is not None and output.size:
+                self._uncounted += output.joined
+                self.frames.append(Frame(frame.step + 1, output))
         return bool(self.frames)
 
     def take(self) -> Batch:
@@ -99,11 +99,11 @@ class BatchIterator:
         resumable = isinstance(step, RESUMABLE)
         if frame.outputs is None:
             frame.outputs = iter(step(frame.batch, self.context, *([frame.resume_at] if resumable else [])))
-        made = next(frame.outputs, None)
-        if made is not None and resumable:
-            assert made.resume_at is not None
-            frame.before_last, frame.resume_at = frame.resume_at, made.resume_at
-        return made
+        output = next(frame.outputs, None)
+        if output is not None and resumable:
+            assert output.resume_at is not None
+            frame.before_last, frame.resume_at = frame.resume_at, output.resume_at
+        return output
 
     def store(self, path: str) -> Run:
         """Write the frames to a file. A batch that has not been taken is not written, as the step that it came from makes it

@@ -54,7 +54,7 @@ class Context(Protocol):
 
     @property
     def position(self) -> tuple[int, int]:
-        """(The number of this partition, the number of partitions); (0, 1) in the driver."""
+        """(Number of this partition, number of partitions); (0, 1) in the driver."""
 
     def host_cache_dir(self, read: set[tuple[str, tuple[int, ...]]]) -> str | None:
         """Return a directory for data that the processes of this host make from all tuples of the relations, sorted by these
@@ -79,16 +79,16 @@ def run_steps(steps: list, batch: Batch, context: Context):
         return
     running = [iter(steps[0](batch, context))]  # a recursion would be as deep as a body is long
     while running:
-        made = next(running[-1], None)
+        output = next(running[-1], None)
         limits.check_limits()
-        if made is None:
+        if output is None:
             running.pop()
             continue
-        limits.visit(limits.CALL + made.visited)
-        if made.size and len(running) < len(steps):
-            running.append(iter(steps[len(running)](made, context)))
-        elif made.size:
-            yield made
+        limits.visit(limits.CALL + output.visited)
+        if output.size and len(running) < len(steps):
+            running.append(iter(steps[len(running)](output, context)))
+        elif output.size:
+            yield output
 
 
 @dataclass
@@ -136,9 +136,9 @@ class Join:
         keys = None  # evaluated when they are needed: a join of pairs needs none
         if not self.binds and not self.every:
             if resume_at == START:
-                made = batch.where(match_counts(self, batch, context) > 0, self.keep)
-                made.resume_at, made.joined = (1, 0, 0), made.size  # any position but START: there is no other batch
-                yield made
+                matched = batch.where(match_counts(self, batch, context) > 0, self.keep)
+                matched.resume_at, matched.joined = (1, 0, 0), matched.size  # any position but START: there is no other batch
+                yield matched
         elif not self.keys and batch.size == 1:  # a scan: the columns of a block are passed on without gathering rows
             binding = batch.take(np.zeros(1, np.int64), self.keep)
             yield from scan_blocks(blocks, self.binds, binding, resume_at, context.batch_size, context.exact)
@@ -184,8 +184,8 @@ class Join:
         return self.towards == (carried, new) or (self.towards != (new, carried) and batch.names == (carried, key))
 
     def outer_pairs(self, batch: Batch) -> tuple[str, str, Block] | None:
-        """Return a batch as pairs in the order that `ra.joins.unions` needs: (carried, key) if `by_row`, else (key, carried).
-        None if a value does not fit into 32 bits."""
+        """Return (first variable, second variable, block of their pairs): a batch as pairs in the order that `ra.joins.unions`
+        needs, (carried, key) if `by_row`, else (key, carried). None if a value does not fit into 32 bits."""
         assert self.composed is not None
         key, carried, _ = self.composed
         names = (carried, key) if self.by_row(batch) else (key, carried)
@@ -193,14 +193,14 @@ class Join:
         return None if block is None else (*names, block)
 
     def unites(self, batch: Batch, block: Block) -> bool:
-        """True if `ra.joins.unions` can join a batch with a block: both are pairs of dense ids."""
+        """True if `ra.joins.unions` can join a batch with a block: pairs of dense ids of which many are searched."""
         if self.composed is None or is_searched(block, batch.size) or not has_half_words(block.packing):
             return False
         _, cells = block.rows  # makes the directory as well, which threads then share
         if cells > MAX_CELLS:
             return False
-        pairs = self.outer_pairs(batch)
-        return pairs is not None and pairs[2].cells <= MAX_CELLS
+        _, _, outer = self.outer_pairs(batch) or (None, None, None)
+        return outer is not None and outer.cells <= MAX_CELLS
 
     def _join_by_unions(self, batch: Batch, block: Block):
         """Yield the distinct heads of a join of pairs, made by unions of bitmaps (`ra.joins.unions`)."""
@@ -208,10 +208,10 @@ class Join:
         assert self.composed is not None and pairs is not None  # as `unites` has found
         (_, carried, new), outer = self.composed, pairs[2].chunks
         if self.by_row(batch):
-            made, names = unions.by_row(outer, block.chunks, *block.rows), (carried, new)
+            pieces, names = unions.by_row(outer, block.chunks, *block.rows), (carried, new)
         else:
-            made, names = unions.by_new(outer, block.chunks, block.size, batch.share), (new, carried)
-        for chunks in made:
+            pieces, names = unions.by_new(outer, block.chunks, block.size, batch.share), (new, carried)
+        for chunks in pieces:
             heads = Chunked(HALVES, chunks)
             yield Batch(heads.size, pair=(*names, heads))
 
@@ -275,10 +275,10 @@ def scan_blocks(blocks: list[Block], binds, binding, resume_at=START, batch_size
             yield Batch(block.size, pair=(first, second, block), resume_at=(number + 1, 0, 0))
             continue
         for start in range(row, block.size, batch_size):
-            some = block.picked(slice(start, start + batch_size))
-            columns = {name: some.column(place) for place, name in binds}
-            columns |= {name: np.repeat(column, some.size) for name, column in binding.items()}
-            yield Batch(some.size, columns, resume_at=(number, start + some.size, 0))
+            piece = block.picked(slice(start, start + batch_size))
+            columns = {name: piece.column(place) for place, name in binds}
+            columns |= {name: np.repeat(column, piece.size) for name, column in binding.items()}
+            yield Batch(piece.size, columns, resume_at=(number, start + piece.size, 0))
 
 
 @dataclass
@@ -385,6 +385,7 @@ class Generate:
     sliceable = True
 
     def __call__(self, batch: Batch, context: Context, resume_at: tuple[int, ...] = START):
+        """Yield the extended bindings. resume_at: (0, the binding, the number of its values that earlier calls yielded)."""
         kind, (_, row, skip) = self.literal.result.kind, resume_at
 
         def typed(term: Term) -> np.ndarray:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 POLL_SECONDS = 0.25  # between two checks for signals, and two calls of `meanwhile`
 CANCEL_SECONDS = 5.0  # that a cancelled job may take to end
 
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 
 
 @dataclass
@@ -68,7 +68,7 @@ class _CallingThread:
 
 
 class Threads(threading.local):
-    """The helper threads of each thread: `caller` makes its calls, and `monitor` monitors Spark meanwhile."""
+    """The two helper threads that each thread has: `caller` makes its calls of Java, and `monitor` watches Spark meanwhile."""
 
     def __init__(self):
         self.caller, self.monitor = _CallingThread(), _CallingThread()
@@ -78,27 +78,27 @@ threads = Threads()
 
 
 def call_interruptibly(
-    call: Callable[[], Made], cancel: Callable[[], None] = lambda: None, meanwhile: Callable[[], None] | None = None
-) -> Made:
+    call: Callable[[], Result], cancel: Callable[[], None] = lambda: None, meanwhile: Callable[[], None] | None = None
+) -> Result:
     """Make a call in another thread, and return its result or raise its exception. `meanwhile` is called a few times a second.
 
     If this thread is interrupted, by Ctrl-C or an exception of `meanwhile`, `cancel` is called repeatedly until `call` ends,
     for CANCEL_SECONDS at most, and the interrupt is raised.
     """
-    submitted = threads.caller.submit(call)
+    background = threads.caller.submit(call)
     try:
-        while not submitted.done.wait(POLL_SECONDS):  # no longer: a signal that another thread receives does not end the wait
+        while not background.done.wait(POLL_SECONDS):  # no longer: a signal that another thread receives does not end the wait
             if meanwhile:
                 meanwhile()
     except BaseException:
         for _ in range(int(CANCEL_SECONDS / POLL_SECONDS)):  # a cancellation between two jobs has no effect
             with contextlib.suppress(Exception):
                 cancel()
-            if submitted.done.wait(POLL_SECONDS):
+            if background.done.wait(POLL_SECONDS):
                 break
         else:
             threads.caller.abandon()
         raise
-    if submitted.error is not None:
-        raise submitted.error
-    return submitted.result
+    if background.error is not None:
+        raise background.error
+    return background.result

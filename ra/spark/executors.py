@@ -23,7 +23,7 @@ IDLE_HEARTBEATS = 1.5  # heartbeats without a running task after which a job is 
 CHECKS_PER_PATIENCE = 4  # checks of the running tasks in the time after which a job is idle
 
 log = logging.getLogger("semi_naive")
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 
 _numbers = itertools.count()
 _counts: dict[str, int] = {}  # for each application id, the number of executors at the last check
@@ -68,10 +68,10 @@ class Watch:
         """
         elastic, _ = _settings(self.sc)
         until, expected = time.monotonic() + REPLACEMENT_SECONDS, 0 if elastic else _counts.get(self.sc.applicationId, 0)
-        while len(found := executors(self.sc)) < expected and time.monotonic() < until:
+        while len(present := executors(self.sc)) < expected and time.monotonic() < until:
             if self.done.wait(POLL_SECONDS / 2):
                 raise RuntimeError("cancelled")
-        self._note_executors(found)
+        self._note_executors(present)
         self.begun.set()
 
     def cancel(self) -> None:
@@ -85,13 +85,13 @@ class Watch:
         while not self.done.wait(POLL_SECONDS):
             self._check(executors(self.sc), time.monotonic())
 
-    def _check(self, found: set[str], now: float) -> None:
-        """Check once. found: the executors; now: the time (`time.monotonic`)."""
+    def _check(self, present: set[str], now: float) -> None:
+        """Check once. present: the executors; now: the time (`time.monotonic`)."""
         elastic, heartbeat = _settings(self.sc)
         patience = IDLE_HEARTBEATS * heartbeat * 2**self.restarts
-        self._note_executors(found)
-        if found < self.known and not elastic and self.restarts < MAX_RESTARTS:
-            raise ExecutorGone(f"lost executor {', '.join(sorted(self.known - found))}")
+        self._note_executors(present)
+        if present < self.known and not elastic and self.restarts < MAX_RESTARTS:
+            raise ExecutorGone(f"lost executor {', '.join(sorted(self.known - present))}")
         if now > self.checked_at + patience / CHECKS_PER_PATIENCE:
             self.checked_at, idle = now, self._idle()
             if not idle or idle != self.idle_stages:
@@ -99,9 +99,9 @@ class Watch:
             elif now > self.idle_since + patience:
                 raise ExecutorGone("tasks are pending, and none runs")
 
-    def _note_executors(self, found: set[str]) -> None:
+    def _note_executors(self, present: set[str]) -> None:
         """Remember executors, and for the context's later calls their number."""
-        self.known |= found
+        self.known |= present
         _counts[self.sc.applicationId] = len(self.known)
 
     def _idle(self) -> tuple:
@@ -120,38 +120,38 @@ class Watch:
 
 
 def spark_call(
-    sc, call: Callable[[], Made], meanwhile: Callable[[], None] = lambda: None, shown: tuple[str | None, str] = (None, "")
-) -> Made:
+    sc, call: Callable[[], Result], meanwhile: Callable[[], None] = lambda: None, labels: tuple[str | None, str] = (None, "")
+) -> Result:
     """Run a call that starts Spark jobs in another thread, while this one calls `meanwhile` repeatedly. The call is repeated if
     its jobs wait for a lost executor, so it must be idempotent.
 
     Its jobs have the properties of this thread, such as the scheduler's pool, and a tag. By the tag they are cancelled on
-    Ctrl-C, if `meanwhile` raises, and before the call is repeated. shown: (job group, description) for Spark's page; a group
-    and a description of this thread's own go before.
+    Ctrl-C, if `meanwhile` raises, and before the call is repeated. labels: (job group, description) for Spark's page; this
+    thread's own group takes precedence, and its own description is put before.
     """
     properties = sc._jsc.sc().getLocalProperties().clone()
     for restarts in itertools.count():
         watch = Watch(sc, f"semi-naive-{next(_numbers)}", restarts)
         try:
-            return _watched(watch, call, properties, meanwhile, shown)
+            return _watched(watch, call, properties, meanwhile, labels)
         except ExecutorGone as error:
             log.warning("%s: running the job again", error)
     raise AssertionError("unreachable")
 
 
 def _watched(
-    watch: Watch, call: Callable[[], Made], properties, meanwhile: Callable[[], None], shown: tuple[str | None, str]
-) -> Made:
+    watch: Watch, call: Callable[[], Result], properties, meanwhile: Callable[[], None], labels: tuple[str | None, str]
+) -> Result:
     """Make a call whose jobs have a monitor's tag and the properties (a Java object) of this thread; see `spark_call`. On a
     cluster another thread runs the monitor: Ctrl-C must not interrupt this thread in a call of Java."""
     sc, on_cluster = watch.sc, not on_this_host(watch.sc.master)
     monitoring = threads.monitor.submit(watch) if on_cluster else None
 
-    def tagged_call() -> Made:
+    def tagged_call() -> Result:
         if on_cluster:
             watch.await_executors()
         sc._jsc.sc().setLocalProperties(properties)
-        _describe(sc, *shown)
+        _describe(sc, *labels)
         sc.addJobTag(watch.tag)
         return call()
 

@@ -53,10 +53,10 @@ def translate_failures(sc=lambda: None, folder: str | None = None):
     try:
         yield
     except Exception as error:
-        found = failure(error, sc(), folder)
-        if found is None:
+        translated = failure(error, sc(), folder)
+        if translated is None:
             raise
-        raise found from error
+        raise translated from error
 
 
 def failure(error: Exception, sc=None, folder: str | None = None) -> Exception | None:
@@ -110,10 +110,10 @@ def disk_full(sc=None, folder: str | None = None) -> DiskFull:
 
 def _folders(sc, folder: str | None) -> list[str]:
     """Return the folders that evaluations of this process write to."""
-    found = {os.path.dirname(path) for path in leftovers.folders()} | {folder}
+    names = {os.path.dirname(path) for path in leftovers.folders()} | {folder}
     with contextlib.suppress(Exception):  # there is no context, or it is lost
-        found.add(sc.getConf().get("spark.local.dir"))
-    return [name for name in found if name and os.path.isdir(name)] or [os.getcwd()]
+        names.add(sc.getConf().get("spark.local.dir"))
+    return [name for name in names if name and os.path.isdir(name)] or [os.getcwd()]
 
 
 def _start_error_of_worker(text: str) -> str:

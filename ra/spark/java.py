@@ -58,10 +58,10 @@ def check_java() -> int:
     text = subprocess.run([java, "-Xmx32m", *SMALL_OPTIONS, "-version"], capture_output=True, text=True).stderr
     if is_memory(text):
         raise out_of_memory(text, "the start of Java")
-    found = re.search(r'version "(?:1\.)?(\d+)', text)
-    if not found or int(found[1]) < MIN_JAVA_VERSION:
+    match = re.search(r'version "(?:1\.)?(\d+)', text)
+    if not match or int(match[1]) < MIN_JAVA_VERSION:
         raise NoJava(f"{NEEDS_JAVA}, and {java!r} is {text.splitlines()[0] if text else 'not a Java'}: {HOW_TO_INSTALL}")
-    return int(found[1])
+    return int(match[1])
 
 
 def heap_bytes() -> int:
@@ -86,14 +86,14 @@ def gateway(conf, given_up: threading.Event):
         process, port, secret = _start_java(_command(conf), scratch.path("java"), output, given_up)
     os.environ[PORT], os.environ[SECRET] = port, secret
     try:
-        found = launch_gateway()
+        connection = launch_gateway()
     except Exception as error:  # it has ended meanwhile, or reported a wrong port or secret
         leftovers.end_process(process, patience=0)
         raise NotStarted(f"Spark did not start: there is no connection to its Java process: {error}") from error
     finally:
         del os.environ[PORT], os.environ[SECRET]
-    found.proc = process
-    return found
+    connection.proc = process
+    return connection
 
 
 def _folders(conf, scratch) -> Iterator[tuple[str, str]]:

@@ -40,8 +40,8 @@ class ListFolder:
 
     def __call__(self, partition, records):
         time.sleep(self.seconds)
-        found = files_in(self.folder)
-        return [(place_of(self.folder), found)] if found else []
+        files = files_in(self.folder)
+        return [(place_of(self.folder), files)] if files else []
 
 
 @dataclass
@@ -103,8 +103,8 @@ def files_in(folder: str) -> dict[str, int]:
 
 def place_of(folder: str) -> Place:
     """Return the host, device and inode of a folder."""
-    facts = os.stat(folder)
-    return socket.gethostname(), facts.st_dev, facts.st_ino
+    status = os.stat(folder)
+    return socket.gethostname(), status.st_dev, status.st_ino
 
 
 def shipment(jobs, partition: int, path: str, lacking: str | None):

@@ -124,14 +124,14 @@ def _make_context(conf, given_up: threading.Event):
         if SparkContext._active_spark_context is None:
             java = SparkContext._gateway or gateway(conf, given_up)
             try:
-                made = SparkContext(conf=conf, gateway=java)
+                sc = SparkContext(conf=conf, gateway=java)
             except Exception as error:
                 if not lost.ended(java, lost.ENDING_SECONDS):
                     raise
                 lost.forget_context()
                 raise lost.lost_error(java) from error
             # If Java ends, both would print the stack to standard error; the caller gets an exception anyway.
-            made._accumulatorServer.handle_error = lambda *_: None
+            sc._accumulatorServer.handle_error = lambda *_: None
             logging.getLogger().addFilter(lambda record: record.msg != "Exception while sending command.")  # of py4j
         return SparkContext._active_spark_context
 
@@ -172,14 +172,14 @@ def context_of(spark):
         return context()
     if is_connect(spark):
         raise ValueError(CONNECT_HAS_NO_CONTEXT)
-    found = getattr(spark, "sparkContext", spark)
-    if not hasattr(found, "pythonExec"):
+    sc = getattr(spark, "sparkContext", spark)
+    if not hasattr(sc, "pythonExec"):
         raise TypeError(f"spark is {spark!r}: expected a SparkSession or a SparkContext, or none for a Spark of this process")
-    if lost.is_lost(found):
-        raise lost.lost_error(found._gateway)
-    if found.pythonExec == "python3" and found.master.startswith("local"):
-        found.pythonExec = sys.executable
-    return found
+    if lost.is_lost(sc):
+        raise lost.lost_error(sc._gateway)
+    if sc.pythonExec == "python3" and sc.master.startswith("local"):
+        sc.pythonExec = sys.executable
+    return sc
 
 
 def map_in_arrow(frame, task, schema):

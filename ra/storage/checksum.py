@@ -21,14 +21,14 @@ u64_read = types.Array(types.uint64, 1, "C", readonly=True)
 
 @njit(types.UniTuple(types.uint64, 3)(u64_read, types.uint64, types.uint64, types.uint64), **JIT)
 def _add_words(words, total, page, at):
-    """Return (total, page, at) after some more words: the value of all complete pages, the sum of the words of the next page,
-    and their number."""
+    """Return (total, page, at) after some more words: the combined sums of all complete pages, the sum of the words of the next
+    page, and their number."""
     begin = 0
     while begin < words.size:
         end = min(words.size, begin + PAGE_WORDS - np.int64(at))
-        here = words[begin:end]
-        for i in range(here.size):
-            page += here[i]
+        words_of_page = words[begin:end]
+        for i in range(words_of_page.size):
+            page += words_of_page[i]
         at += np.uint64(end - begin)
         if at == np.uint64(PAGE_WORDS):
             total = (total << np.uint64(29) | total >> np.uint64(35)) * ODD + page

@@ -69,25 +69,26 @@ def _varint_at(buffer, at):
 @njit(types.Tuple((u8, i64, i64, i64))(u64, i64, types.int64), **JIT)
 def _encode(words, destination, parts):
     """Encode sorted words for each of `parts` destinations: word i goes to destination[i]. Returns (buffer, begins, ends,
-    counts): buffer[begins[p] : ends[p]] has the counts[p] words for destination p."""
-    counts, used = np.zeros(parts, np.int64), np.zeros(parts, np.uint64)
+    counts): buffer[begins[p] : ends[p]] has the counts[p] words for destination p. Its first two bytes are the range of bits
+    that are 0 in all of these words, and left out."""
+    counts, used_bits = np.zeros(parts, np.int64), np.zeros(parts, np.uint64)
     for i in range(words.size):
         part = destination[i]
         counts[part] += 1
-        used[part] |= words[i]
+        used_bits[part] |= words[i]
     starts = (np.cumsum(counts) - counts) * MAX_VARINT_BYTES + HEAD * np.arange(parts)
     ends = starts + HEAD
     buffer = np.empty(words.size * MAX_VARINT_BYTES + HEAD * parts, np.uint8)  # only written pages take memory
     low, high, last = np.empty(parts, np.uint64), np.empty(parts, np.uint64), np.zeros(parts, np.uint64)
     for part in range(parts):
-        low[part], high[part] = _gap(used[part])
+        low[part], high[part] = _gap(used_bits[part])
         buffer[starts[part]], buffer[starts[part] + 1] = low[part], high[part]
     for i in range(words.size):
         part = destination[i]
         word = _squeezed(words[i], low[part], high[part])
-        value = word - last[part]
+        difference = word - last[part]
         last[part] = word
-        ends[part] = _put_varint(buffer, ends[part], value)
+        ends[part] = _put_varint(buffer, ends[part], difference)
     return buffer, starts, ends, counts
 
 
@@ -98,9 +99,9 @@ def _decode(buffer, out):
     mask = (np.uint64(1) << low) - np.uint64(1)
     at, last = HEAD, np.uint64(0)
     for i in range(out.size):
-        value, at = _varint_at(buffer, at)
-        last += value
-        out[i] = last >> low << high | last & mask
+        difference, at = _varint_at(buffer, at)
+        last += difference
+        out[i] = last >> low << high | last & mask  # with the bits low to high - 1, which are 0 in all words and not encoded
 
 
 def encode_split(words: np.ndarray, destination: np.ndarray, parts: int) -> list[tuple[int, int, bytes]]:
@@ -133,7 +134,7 @@ def _encode_any(values):
     for value in values:
         difference = value - last
         last = value
-        # small numbers of either sign are short
+        # zigzag: 0, -1, 1, -2, … become 0, 1, 2, 3, …, so that small numbers of either sign are short
         at = _put_varint(buffer, at, np.uint64((difference << 1) ^ (difference >> 63)))
     return buffer[:at].copy()
 

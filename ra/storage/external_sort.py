@@ -36,10 +36,10 @@ class ExternalSort:
     def add(self, words: np.ndarray) -> None:
         """Add some words, in any order."""
         while words.size:
-            taken = min(words.size, self.buffer.size - self.used)
-            self.buffer[self.used : self.used + taken] = words[:taken]
-            self.used += taken
-            words = words[taken:]
+            count = min(words.size, self.buffer.size - self.used)
+            self.buffer[self.used : self.used + count] = words[:count]
+            self.used += count
+            words = words[count:]
             if self.used == self.buffer.size:
                 self._write_run()
 
@@ -70,26 +70,26 @@ class ExternalSort:
         begins, ends = np.array(self.ends[:-1]), np.array(self.ends[1:])  # the range of unread words of each run
         blocks = [np.empty(0, np.uint64) for _ in range(runs)]
         # Of the block of each run in memory: the number of its words, the first one and the last.
-        left, first, last = np.zeros(runs, np.int64), np.zeros(runs, np.uint64), np.zeros(runs, np.uint64)
+        remaining, first, last = np.zeros(runs, np.int64), np.zeros(runs, np.uint64), np.zeros(runs, np.uint64)
         while True:
-            for run in np.flatnonzero((2 * left < size) & (begins < ends)).tolist():
-                count = min(size - int(left[run]), int(ends[run] - begins[run]))
+            for run in np.flatnonzero((2 * remaining < size) & (begins < ends)).tolist():
+                count = min(size - int(remaining[run]), int(ends[run] - begins[run]))
                 blocks[run] = np.concatenate([blocks[run], read_array(file, np.uint64, 8 * int(begins[run]), count)])
                 begins[run] += count
-                left[run], first[run], last[run] = blocks[run].size, blocks[run][0], blocks[run][-1]
-            if not left.any():
+                remaining[run], first[run], last[run] = blocks[run].size, blocks[run][0], blocks[run][-1]
+            if not remaining.any():
                 return
             unread = begins < ends
             bound = last[unread].min() if unread.any() else last.max()  # all unread words are greater
-            taken = []
-            for run in np.flatnonzero((left > 0) & (first <= bound)).tolist():
+            pieces = []
+            for run in np.flatnonzero((remaining > 0) & (first <= bound)).tolist():
                 cut = int(np.searchsorted(blocks[run], bound, "right"))
-                taken.append(blocks[run][:cut])
+                pieces.append(blocks[run][:cut])
                 blocks[run] = blocks[run][cut:].copy()
-                left[run] -= cut
-                if left[run]:
+                remaining[run] -= cut
+                if remaining[run]:
                     first[run] = blocks[run][0]
-            yield merge_all(taken)
+            yield merge_all(pieces)
 
 
 def returned_array(count: int, dtype) -> np.ndarray:

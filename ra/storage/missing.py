@@ -27,5 +27,5 @@ class RunMissing(Exception):
         >>> missing.what, missing.path, missing.partition
         ('a run is missing', '/tmp/a b/7', 3)
         """
-        found = re.search(rf"({MISSING}|{DAMAGED}): (.*) on (.*), read by partition (\w+)", text)
-        return found and cls(found[2], int(found[4]) if found[4].isdigit() else None, found[1], found[3])
+        match = re.search(rf"({MISSING}|{DAMAGED}): (.*) on (.*), read by partition (\w+)", text)
+        return match and cls(match[2], int(match[4]) if match[4].isdigit() else None, match[1], match[3])

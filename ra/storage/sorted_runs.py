@@ -86,11 +86,11 @@ def cuts(runs: Sequence[SortedRun], size: int) -> np.ndarray:
     splitters = np.ascontiguousarray(samples[:, samples_per_piece::samples_per_piece])
     if any(isinstance(run, ChunkRun) for run in runs):
         splitters = splitters >> SIX << SIX  # pieces begin between chunks
-    found = np.zeros((splitters.shape[1] + 2, len(runs)), np.int64)
+    bounds = np.zeros((splitters.shape[1] + 2, len(runs)), np.int64)
     for number, run in enumerate(runs):
-        found[1:-1, number] = run.places(splitters)
-        found[-1, number] = run.end
-    return found[np.diff(found.sum(axis=1), prepend=-1) > 0]  # equal rows would be the bounds of an empty piece
+        bounds[1:-1, number] = run.places(splitters)
+        bounds[-1, number] = run.end
+    return bounds[np.diff(bounds.sum(axis=1), prepend=-1) > 0]  # equal rows would be the bounds of an empty piece
 
 
 def merge_sorted_runs(runs: Sequence[SortedRun], begins: np.ndarray, ends: np.ndarray, lanes: int) -> np.ndarray:

@@ -46,18 +46,23 @@ def read_fields(data, delimiter, roles, places, columns):
     begins, ends = np.empty(INITIAL_STRINGS, np.int64), np.empty(INITIAL_STRINGS, np.int64)
     words = np.empty(INITIAL_STRINGS, np.uint64)
     slots, count, at, size = np.zeros(2 * INITIAL_STRINGS, np.uint64), np.int64(0), np.int64(0), np.int64(data.size)
-    before, lengths = np.zeros(roles.size, np.int64), np.full(roles.size, size, np.int64)  # of the fields of the line before
-    row, line, length = np.int64(0), np.int64(0), size  # the rows made, where the line before begins, and how long it is
+    # The fields of the previous line; at first, lengths that no field has.
+    previous_begins, previous_lengths = np.zeros(roles.size, np.int64), np.full(roles.size, size, np.int64)
+    row, line_begin, length = np.int64(0), np.int64(0), size  # the rows filled, and the begin and length of the previous line
     for _ in range(columns.shape[1]):
         end = at + length
-        if end < size and data[end] == _NEWLINE and same_backwards(data, at, end, line):
+        if end < size and data[end] == _NEWLINE and same_backwards(data, at, end, line_begin):
             at = end + 1
             continue
-        line = at
+        line_begin = at
         for field in range(roles.size):
             last, role = field == roles.size - 1, roles[field]
-            end = at + lengths[field]
-            if end < size and data[end] == (_NEWLINE if last else delimiter) and same_backwards(data, at, end, before[field]):
+            end = at + previous_lengths[field]
+            if (
+                end < size
+                and data[end] == (_NEWLINE if last else delimiter)
+                and same_backwards(data, at, end, previous_begins[field])
+            ):
                 columns[places[field], row] = columns[places[field], row - 1]
                 at = end + 1
                 continue
@@ -66,7 +71,7 @@ def read_fields(data, delimiter, roles, places, columns):
                 return False, row, begins, ends, words
             at = end + 1
             if role == STRING:
-                before[field], lengths[field] = begin, end - begin
+                previous_begins[field], previous_lengths[field] = begin, end - begin
                 number, count, begins, ends, words, slots = numbered(data, begin, end, count, begins, ends, words, slots)
                 columns[places[field], row] = number
             elif role != SKIP:
@@ -74,5 +79,5 @@ def read_fields(data, delimiter, roles, places, columns):
                 if not good:
                     return False, row, begins, ends, words
                 columns[places[field], row] = value
-        row, length = row + 1, at - 1 - line
+        row, length = row + 1, at - 1 - line_begin
     return at >= size, row, begins[:count], ends[:count], words[:count]

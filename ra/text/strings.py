@@ -118,7 +118,7 @@ def next_of(data, begin, end, one, two):
 @njit(inline="always")
 def look_up(data, begin, end, word, slots, content, begins, ends):
     """Return the (number, slot) of the string data[begin:end] with the hash `word` in a table; (-1, the free slot for it) if it
-    is missing. String i of the table is content[begins[i] : ends[i]]."""
+    is missing. String i of the table is content[begins[i] : ends[i]]; slots: its hash table, of `slot_entry`s, 0 if free."""
     mask, tag = np.uint64(slots.size - 1), word & HIGH_HALF
     slot = word & mask
     while slots[slot]:
@@ -138,8 +138,8 @@ def slot_entry(word, number):
 
 @njit(inline="always")
 def indexed(words, count, size):
-    """Return the slots of a table of the first `count` strings, given their hashes. size: the number of slots, a power of
-    two."""
+    """Return the slots of a hash table of the strings 0 to count - 1. words: the strings' hashes; size: the number of slots, a
+    power of two."""
     slots, mask = np.zeros(size, np.uint64), np.uint64(size - 1)
     for i in range(count):
         slot = words[i] & mask
@@ -159,8 +159,8 @@ def with_doubled_room(array):
 
 @njit(inline="always")
 def numbered(data, begin, end, count, begins, ends, words, slots):
-    """Number the string data[begin:end] among the `count` distinct strings found so far in the same text. Returns its number,
-    and the table with it: (number, count, begins, ends, words, slots). words: the hashes of the strings."""
+    """Number the string data[begin:end] among the `count` distinct strings found so far in the same text. Return its number,
+    and the table with it (see `look_up`): (number, count, begins, ends, words, slots). words: the hashes of the strings."""
     word = hash_of_bytes(data, begin, end)
     number, slot = look_up(data, begin, end, word, slots, data, begins, ends)
     if number < 0:

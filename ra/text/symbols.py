@@ -36,7 +36,7 @@ MAX_HASHED_STRINGS = 1 << 16  # that are hashed before they are looked up: their
 PREFETCH_DISTANCE = 8  # in strings, between a prefetch and the lookup that it is for
 ASSUMED_SYMBOL_BYTES = 32  # of a string, before lengths are known
 MAX_RESERVED_BYTES = 256 << 20  # for further strings
-TABLE = "slots content starts stops known"  # arguments of kernels whose size is no measure of the work
+TABLE = "slots content starts stops hashes"  # arguments of kernels whose size is no measure of the work
 
 _u8 = types.Array(types.uint8, 1, "C")
 _read = types.Array(types.uint8, 1, "C", readonly=True)
@@ -53,8 +53,8 @@ def _find_numbers(data, begins, ends, words, slots, content, starts, stops, limi
     """Write to `ids` the numbers of strings that are among the first `limit` of the table; -1 for others. String i is
     data[begins[i] : ends[i]] with the hash words[i]; slots, content, starts, stops: the table."""
     for i in range(words.size):
-        found, _ = look_up(data, begins[i], ends[i], words[i], slots, content, starts, stops)
-        ids[i] = found if found < limit else -1
+        number, _ = look_up(data, begins[i], ends[i], words[i], slots, content, starts, stops)
+        ids[i] = number if number < limit else -1
 
 
 @njit(inline="always")
@@ -83,11 +83,11 @@ _added = types.UniTuple(types.int64, 2)(
 
 
 @njit(_added, scratch=TABLE, **JIT)
-def _add(data, begins, ends, words, at, slots, content, starts, stops, known, count, base, ids):
+def _add(data, begins, ends, words, at, slots, content, starts, stops, hashes, count, base, ids):
     """Write the ids of strings from number `at` on to `ids`, where they are -1, and add new strings to the table. Returns
     (number of strings in the table, number of the first string for which there is no room).
 
-    String i is data[begins[i] : ends[i]] with the hash words[i]. slots, content, starts, stops: the table; known: its hashes;
+    String i is data[begins[i] : ends[i]] with the hash words[i]. slots, content, starts, stops: the table; hashes: its hashes;
     count: the number of its strings; base: its first id. starts and stops are views of one array: a write of stops[i] is one
     of starts[i + 1].
     """
@@ -97,12 +97,12 @@ def _add(data, begins, ends, words, at, slots, content, starts, stops, known, co
             begin, end = begins[at], ends[at]
             number, slot = look_up(data, begin, end, words[at], slots, content, starts, stops)
             if number < 0:
-                if count == known.size or starts[count] + (end - begin) > content.size:
+                if count == hashes.size or starts[count] + (end - begin) > content.size:
                     break
                 number, place = count, starts[count]
                 for i in range(end - begin):
                     content[place + i] = data[begin + i]
-                known[number], stops[number], slots[slot] = words[at], place + (end - begin), slot_entry(words[at], number)
+                hashes[number], stops[number], slots[slot] = words[at], place + (end - begin), slot_entry(words[at], number)
                 count += 1
             ids[at] = base + number
         at += 1
@@ -153,8 +153,8 @@ class SymbolTable:
         """Return the ids of strings data[begins[i] : ends[i]] of UTF-8 bytes; new strings get new ids."""
         ids = np.empty(len(begins), np.int64)
         for at in range(0, len(begins), MAX_HASHED_STRINGS):
-            some = data, begins[at : at + MAX_HASHED_STRINGS], ends[at : at + MAX_HASHED_STRINGS]
-            ids[at : at + MAX_HASHED_STRINGS] = self.intern_hashed(Hashed(*some, hash_places(*some)))
+            batch = data, begins[at : at + MAX_HASHED_STRINGS], ends[at : at + MAX_HASHED_STRINGS]
+            ids[at : at + MAX_HASHED_STRINGS] = self.intern_hashed(Hashed(*batch, hash_places(*batch)))
         return ids
 
     def intern_hashed(self, strings: Hashed) -> np.ndarray:
@@ -180,14 +180,14 @@ class SymbolTable:
     def find(self, strings, unknown: int) -> np.ndarray:
         """Return the ids of known strings, and the id `unknown` for other strings, which are not added."""
         data, begins, ends = _places(strings)
-        found = np.full(len(begins), -1, np.int64)
+        ids = np.full(len(begins), -1, np.int64)
         with locked(self._lock):
-            _find_numbers(data, begins, ends, hash_places(data, begins, ends), *self._lookup_arrays(), self.own_size, found)
-        found[found >= 0] += self._below
+            _find_numbers(data, begins, ends, hash_places(data, begins, ends), *self._lookup_arrays(), self.own_size, ids)
+        ids[ids >= 0] += self._below
         if self.base:
             below = self.base.find(strings, -1)
-            found = np.where((below >= 0) & (below < self._below), below, found)
-        return np.where(found < 0, unknown, found)
+            ids = np.where((below >= 0) & (below < self._below), below, ids)
+        return np.where(ids < 0, unknown, ids)
 
     def mark(self) -> int:
         """Return a savepoint for `back_to`."""

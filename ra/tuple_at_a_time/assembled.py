@@ -69,8 +69,8 @@ class Assembled:
 
     versions: the rule versions; slow: the places among them of those that are to run a block at a time.
     shapes: the layout of each relation.
-    known, others: the places of the versions that run in the machine, and of all others.
-    binary: the places, among `known`, of those with binary joins instead of a multiway join.
+    runnable, others: the places of the versions that run in the machine, and of all others.
+    binary: the places, among `runnable`, of those with binary joins instead of a multiway join.
     inserting: for each relation whose heads `others` derive, the position of the instruction that inserts them.
     lists: the number of each list of blocks. index_count: the number of hash indexes of all relations.
     unknown: why the last of `others` cannot run in the machine.
@@ -84,7 +84,7 @@ class Assembled:
         for shape in shapes.values():
             for columns in (shape.key, *MEMBERS.get(shape.sort, ())):
                 self._index(shape, columns)
-        self.known: list[int] = []
+        self.runnable: list[int] = []
         self.others: list[int] = []
         self.binary: list[int] = []
         self._assemble(slow)
@@ -107,7 +107,7 @@ class Assembled:
                 continue
             self.binary += [len(entries)] * assembler.binary
             entries.append((entry, self.shapes[delta].number * at.RELATION_SIZE, int(assembler.splits)))
-            self.known.append(place)
+            self.runnable.append(place)
         heads = {self.versions[place][0].relation for place in self.others} if entries else ()
         self.inserting = {name: assembler.inserting(name, self.shapes[name].home) for name in heads}
         # with one register more, the array is never empty
@@ -142,9 +142,9 @@ class Assembled:
         """Return the number of the list of a relation's blocks with the ticks of their tuples, which is added if it is new."""
         return self._list(Dated(ticks, relation))
 
-    def _list(self, wanted: Searched | Dated) -> int:
+    def _list(self, searched: Searched | Dated) -> int:
         """Return the number of a list, which is added if it is new."""
-        return self.lists.setdefault(wanted, len(self.lists))
+        return self.lists.setdefault(searched, len(self.lists))
 
     def _index(self, shape: RelationLayout, columns: Order) -> int:
         """Return the number of a relation's hash index by some columns, which is added if it is new."""
@@ -184,17 +184,17 @@ class Assembled:
         return registers
 
 
-def assembled(kept: dict, versions: Versions, slow: set[int], tables: dict[str, Any], values: Any) -> Assembled:
-    """Return the assembled program of rule versions, from the cache `kept` if the versions and the tables' reductions are
+def assembled(cache: dict, versions: Versions, slow: set[int], tables: dict[str, Any], values: Any) -> Assembled:
+    """Return the assembled program of rule versions, from the cache `cache` if the versions and the tables' reductions are
     unchanged. slow: the places of versions that are not to run in the machine; values: the content of ids. Raises Unknown if
     the machine can run none of the versions."""
     sorts = tuple((name, sort_of(table), table.arity, table.home) for name, table in tables.items())
     key = tuple((id(derivation), delta) for derivation, delta in versions), frozenset(slow), sorts
-    if key not in kept:
-        if len(kept) >= MAX_CACHED_PROGRAMS:
-            kept.clear()
+    if key not in cache:
+        if len(cache) >= MAX_CACHED_PROGRAMS:
+            cache.clear()
         shapes = {name: RelationLayout(number, arity, home, sort) for number, (name, sort, arity, home) in enumerate(sorts)}
-        kept[key] = Assembled(versions, slow, shapes, values)
-    if not kept[key].known:
-        raise kept[key].unknown
-    return kept[key]
+        cache[key] = Assembled(versions, slow, shapes, values)
+    if not cache[key].runnable:
+        raise cache[key].unknown
+    return cache[key]

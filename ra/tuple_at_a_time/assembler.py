@@ -112,7 +112,7 @@ class Assembler:
         self.constants: dict[tuple, int] = {}  # the register of each constant
         self.back, begin, self.binary, self.splits = -1, len(self.code), False, False  # back: the last generator, or -1
         self.sieve: list[tuple[int, int]] = []  # (column of the delta, number of a list of blocks)
-        # the delta's column of each variable, while conditions may be added to the sieve
+        # the delta's column of each variable; None once no condition may be added to the sieve
         self.delta_columns: dict[str, int] | None = None
         self.negations = 0  # the number of negated bodies around an instruction
         self.jumps_to_end: dict[int, list[int]] = {}  # of each negated body, the positions in `code` to be set to its end
@@ -127,7 +127,7 @@ class Assembler:
     def inserting(self, relation: str, order: Order) -> int:
         """Emit an instruction that inserts a head from consecutive registers of its own; return its position."""
         self.back, begin = -1, len(self.code)
-        self._head(relation, order, [self._new() for _ in order])
+        self._head(relation, order, [self._new_register() for _ in order])
         return begin
 
     def _head(self, relation: str, order: Order, values: list[int]) -> None:
@@ -137,7 +137,7 @@ class Assembler:
         self._emit(at.HEAD, known.relation, known.blocks, *values, *(values[column] for column in order))
 
     def _emit(self, operation: int, *operands: int) -> None:
-        """Append an instruction that continues at `back` if it fails."""
+        """Append an instruction to the code. If it fails, the machine continues at `back`, the last generator of bindings."""
         if self.back in self.jumps_to_end:
             self.jumps_to_end[self.back].append(len(self.code) + at.BACK)
         self.code += [operation, self.back, *operands]
@@ -164,7 +164,7 @@ class Assembler:
         elif isinstance(step, Without):
             self._without(step.steps)
         elif isinstance(step, Aged):
-            self.variables[step.name] = self._new()
+            self.variables[step.name] = self._new_register()
             self._aged(at.AGED, step, step.name)
         elif isinstance(step, Older):
             self._aged(at.OLDER, step, AGE)
@@ -182,7 +182,7 @@ class Assembler:
         keys = [self._register(term) for term in step.keys]
         blocks, relation, index = self.add_search(step.relation, step.order, len(keys), part)
         for _, name in binds:
-            self.variables[name] = self._new()
+            self.variables[name] = self._new_register()
         columns = step.order[: len(keys)]
         bound = [(place, step.order[place], self.variables[name]) for place, name in binds]
         begin = len(self.code)
@@ -217,7 +217,7 @@ class Assembler:
         self.delta_columns = None
         start, stop = self._register(literal.start), self._register(literal.stop)
         step = -1 if literal.step is None else self._register(literal.step)
-        self.variables[literal.result.name] = value = self._new()
+        self.variables[literal.result.name] = value = self._new_register()
         begin = len(self.code)
         self._emit(at.RANGE, self._cursor(), start, stop, step, int(kind == Kind.NUMBER), value)
         self.back = begin
@@ -283,7 +283,7 @@ class Assembler:
         """Return the register of a constant; equal constants share it."""
         key = term.kind, repr(term.value)
         if key not in self.constants:
-            self.constants[key] = self._new(int(evaluate(term, {}, 1, self.values)[0]))
+            self.constants[key] = self._new_register(int(evaluate(term, {}, 1, self.values)[0]))
             self.symbols += [(self.constants[key], term)] * (term.kind not in NUMBERS)
         return self.constants[key]
 
@@ -306,11 +306,11 @@ class Assembler:
     def _compute(self, operation: int, left: int, right: int) -> int:
         """Emit an operation on two registers; return the register of its result."""
         self.delta_columns = None
-        result = self._new()
+        result = self._new_register()
         self._emit(operation, left, right, result)
         return result
 
-    def _new(self, value: int = 0) -> int:
+    def _new_register(self, value: int = 0) -> int:
         """Return a new register."""
         self.registers.append(value)
         return len(self.registers) - 1

@@ -46,7 +46,7 @@ class BlockLists:
         self.kept_alive: list[Any] = []
         words: list[int] = []
         address_positions: list[int] = []  # where `words` has the address of a description, which is made relative to `words`
-        for blocks, further in lists:
+        for blocks, numbers_after in lists:
             self.begins.append(len(words))
             words.append(len(blocks))
             for block, keys, ticks in blocks:
@@ -55,7 +55,7 @@ class BlockLists:
                 words.append(described.word_address)
                 words += [] if ticks is None else [address_of(ticks)]
                 self.kept_alive += described, ticks
-            words += further
+            words += numbers_after
         self.words = np.array([*words, 0], np.int64)
         self.words[address_positions] -= address_of(self.words) // WORD_BYTES
 
@@ -74,15 +74,15 @@ def _describe_whole(block: Block, keys: int) -> Described:
     """Describe a block that is not thinned, searched by its first `keys` columns."""
     words, fields = np.ascontiguousarray(block.words), block.packing.fields
     rest, base, coarse, starts = 0, np.uint64(0), 0, np.zeros(2, np.int64)  # not read without a key in the first lane
-    present, least, within, cells = ADMITS_ALL, 0, WORD_BITS - 1, 2
+    present, least, shift, cells = ADMITS_ALL, 0, WORD_BITS - 1, 2
     shifts = [layout_field.shift for layout_field in fields[:keys] if layout_field.lane == 0]
     if shifts and shifts[-1] < WORD_BITS:
         rest = shifts[-1]
         base, coarse, starts = _trivial_directory(words[0], rest) if block.size <= MAX_SCANNED_TUPLES else block.directory(rest)
     if keys and block.size > MAX_SCANNED_TUPLES:
-        present, least, within, cells = block.present
+        present, least, shift, cells = block.present
     description = [address_of(words), block.size, words.shape[0], rest, signed(int(base)), coarse, address_of(starts)]
-    description += [starts.size - 1, address_of(present), least, within, cells, 0, 0]
+    description += [starts.size - 1, address_of(present), least, shift, cells, 0, 0]
     for layout_field, (low, high) in zip(fields, block.packing.bounds, strict=True):
         description += [layout_field.lane, min(layout_field.shift, 63), signed((1 << layout_field.bits) - 1), low, high]
     return _with_address(np.array(description, np.int64), words, starts, present)
@@ -100,10 +100,10 @@ def _trivial_directory(words: np.ndarray, rest: int) -> tuple[np.uint64, int, np
 
 def _describe_thinned(block: Thinned, keys: int) -> Described:
     """Describe a thinned block: as the whole block, with the positions of the dropped tuples."""
-    whole, gone = describe_block(block.whole, keys), np.ascontiguousarray(block.dropped)
+    whole, dropped = describe_block(block.whole, keys), np.ascontiguousarray(block.dropped)
     words = whole.words.copy()
-    words[at.GONE], words[at.GONE_COUNT] = address_of(gone), gone.size
-    return _with_address(words, whole, gone)
+    words[at.GONE], words[at.GONE_COUNT] = address_of(dropped), dropped.size
+    return _with_address(words, whole, dropped)
 
 
 def _with_address(words: np.ndarray, *arrays: Any) -> Described:

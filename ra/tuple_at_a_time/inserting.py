@@ -10,7 +10,7 @@ import numpy as np
 
 from semi_naive.host.jit import njit, types
 from semi_naive.ra.tuple_at_a_time import layout as at
-from semi_naive.ra.tuple_at_a_time.indexing import fetch_home, index_new, keeps_one_per_key, newest, newest_like
+from semi_naive.ra.tuple_at_a_time.indexing import index_new, keeps_one_per_key, newest_row, newest_row_like, prefetch_home_slot
 from semi_naive.ra.tuple_at_a_time.memory import (
     COMPILED,
     address,
@@ -47,24 +47,24 @@ def _improves(sort, value, known):
 
 
 @njit(**COMPILED)
-def _append(relations, relation, indexes):
+def _append(relations, relation_at, indexes):
     """Add a row whose values are already written after the last one to the relation and its indexes."""
-    row = value_at(relations, relation + at.COUNT)
-    put_value(relations, relation + at.COUNT, row + 1)
-    times, clock = value_at(relations, relation + at.TIMES), value_at(relations, relation + at.CLOCK)
+    row = value_at(relations, relation_at + at.COUNT)
+    put_value(relations, relation_at + at.COUNT, row + 1)
+    times, clock = value_at(relations, relation_at + at.TIMES), value_at(relations, relation_at + at.CLOCK)
     if times:
         put_value(times, row, value_at(clock, 0))
         increase(clock, 0, 1)
-    index_new(relations, relation, indexes, row)
+    index_new(relations, relation_at, indexes, row)
 
 
 @njit(**COMPILED)
-def _append_pair(relations, relation, indexes, left, right):
+def _append_pair(relations, relation_at, indexes, left, right):
     """Append a row of two values."""
-    rows, row = value_at(relations, relation + at.ROWS), value_at(relations, relation + at.COUNT)
+    rows, row = value_at(relations, relation_at + at.ROWS), value_at(relations, relation_at + at.COUNT)
     put_value(rows, 2 * row, left)
     put_value(rows, 2 * row + 1, right)
-    _append(relations, relation, indexes)
+    _append(relations, relation_at, indexes)
 
 
 @njit(**COMPILED)
@@ -78,119 +78,119 @@ def _chain_length(chain, row):
 
 
 @njit(**COMPILED)
-def _unite(code, values, relations, relation, indexes, regs, state):
+def _unite(code, values, relations, relation_at, indexes, regs, state):
     """Insert an unknown pair into an equivalence relation, and all pairs that follow. Return the number of new pairs, or -1 if
     they do not fit. values: the position in `code` of the pair's registers.
 
     The members of a value's class are in the rows that begin with the value. The new pairs combine each member of one class
     with each member of the other, in both directions.
     """
-    by_left = value_at(indexes, value_at(relations, relation + at.INDEX_LIST) + 1)
-    chain, rows = value_at(indexes, by_left + at.NEXT), value_at(relations, relation + at.ROWS)
+    by_left = value_at(indexes, value_at(relations, relation_at + at.INDEX_LIST) + 1)
+    chain, rows = value_at(indexes, by_left + at.NEXT), value_at(relations, relation_at + at.ROWS)
     left, right = register_value(regs, code, values), register_value(regs, code, values + 1)
-    _, first = newest(code, relations, relation, indexes, by_left, values, regs)
-    _, second = newest(code, relations, relation, indexes, by_left, values + 1, regs)
-    new = np.int64(first < 0) + np.int64(second < 0 and left != right)
+    _, first = newest_row(code, relations, relation_at, indexes, by_left, values, regs)
+    _, second = newest_row(code, relations, relation_at, indexes, by_left, values + 1, regs)
+    new_values = np.int64(first < 0) + np.int64(second < 0 and left != right)
     pairs = 2 * max(np.int64(1), _chain_length(chain, first)) * max(np.int64(1), _chain_length(chain, second))
-    before = value_at(relations, relation + at.COUNT)
-    if before + new + pairs > value_at(relations, relation + at.ROOM):
-        put_value(state, at.NEEDED, before + new + pairs)
+    before = value_at(relations, relation_at + at.COUNT)
+    if before + new_values + pairs > value_at(relations, relation_at + at.ROOM):
+        put_value(state, at.NEEDED, before + new_values + pairs)
         return np.int64(-1)
     if first < 0:
-        _append_pair(relations, relation, indexes, left, left)
+        _append_pair(relations, relation_at, indexes, left, left)
     if second < 0 and left != right:
-        _append_pair(relations, relation, indexes, right, right)
+        _append_pair(relations, relation_at, indexes, right, right)
     if left == right:
-        return value_at(relations, relation + at.COUNT) - before
-    one, outer = left, first
+        return value_at(relations, relation_at + at.COUNT) - before
+    left_member, outer = left, first  # row -1: the value had no row, and is the only member of its class
     while True:
-        other, inner = right, second
-        one = value_at(rows, 2 * outer + 1) if outer >= 0 else one
+        right_member, inner = right, second
+        left_member = value_at(rows, 2 * outer + 1) if outer >= 0 else left_member
         while True:
-            other = value_at(rows, 2 * inner + 1) if inner >= 0 else other
-            _append_pair(relations, relation, indexes, one, other)
-            _append_pair(relations, relation, indexes, other, one)
+            right_member = value_at(rows, 2 * inner + 1) if inner >= 0 else right_member
+            _append_pair(relations, relation_at, indexes, left_member, right_member)
+            _append_pair(relations, relation_at, indexes, right_member, left_member)
             inner = np.int64(row_at(chain, inner)) if inner >= 0 else np.int64(-1)
             if inner < 0:
                 break
         outer = np.int64(row_at(chain, outer)) if outer >= 0 else np.int64(-1)
         if outer < 0:
             break
-    return value_at(relations, relation + at.COUNT) - before
+    return value_at(relations, relation_at + at.COUNT) - before
 
 
 @njit(**COMPILED)
-def _rows_of_pair(code, values, relations, relation, indexes, regs):
+def _rows_of_pair(code, values, relations, relation_at, indexes, regs):
     """Return the newest rows (value, class) of both values of a pair; -1 where a value has none. values: the position in `code`
     of the pair's registers."""
-    by_value = value_at(indexes, value_at(relations, relation + at.INDEX_LIST))
-    _, left = newest(code, relations, relation, indexes, by_value, values, regs)
-    _, right = newest(code, relations, relation, indexes, by_value, values + 1, regs)
+    by_value = value_at(indexes, value_at(relations, relation_at + at.INDEX_LIST))
+    _, left = newest_row(code, relations, relation_at, indexes, by_value, values, regs)
+    _, right = newest_row(code, relations, relation_at, indexes, by_value, values + 1, regs)
     return left, right
 
 
 @njit(**COMPILED)
-def _append_member(relations, relation, indexes, value, name, before):
-    """Append the row (value, name of its class). before: the value's previous row, which is superseded, or -1."""
-    row, dead = value_at(relations, relation + at.COUNT), value_at(relations, relation + at.DEAD)
+def _append_member(relations, relation_at, indexes, value, name, previous):
+    """Append the row (value, name of its class). previous: the value's previous row, which is superseded, or -1."""
+    row, dead = value_at(relations, relation_at + at.COUNT), value_at(relations, relation_at + at.DEAD)
     put_flag(dead, row, np.uint8(at.ALIVE))
-    if before >= value_at(relations, relation + at.DELTA_END):
-        put_flag(dead, before, np.uint8(at.SUPERSEDED))
-        increase(relations, relation + at.DEAD_COUNT, 1)
-    _append_pair(relations, relation, indexes, value, name)
+    if previous >= value_at(relations, relation_at + at.DELTA_END):
+        put_flag(dead, previous, np.uint8(at.SUPERSEDED))
+        increase(relations, relation_at + at.DEAD_COUNT, 1)
+    _append_pair(relations, relation_at, indexes, value, name)
 
 
 @njit(**COMPILED)
-def _unite_classes(code, values, relations, relation, indexes, regs, state):
+def _unite_classes(code, values, relations, relation_at, indexes, regs, state):
     """Unite the classes of two values: each member of the smaller one gets a row with the name of the other. Return the number
     of new rows, or -1 if they do not fit. values: the position in `code` of the values' registers.
 
     The rows with the name of a class are its members, as an abandoned name is never used again. The chains of both names are
     followed until the shorter one ends: that class is the smaller one.
     """
-    by_name = value_at(indexes, value_at(relations, relation + at.INDEX_LIST) + 1)
-    chain, rows = value_at(indexes, by_name + at.NEXT), value_at(relations, relation + at.ROWS)
-    first, second = _rows_of_pair(code, values, relations, relation, indexes, regs)
+    by_name = value_at(indexes, value_at(relations, relation_at + at.INDEX_LIST) + 1)
+    chain, rows = value_at(indexes, by_name + at.NEXT), value_at(relations, relation_at + at.ROWS)
+    first, second = _rows_of_pair(code, values, relations, relation_at, indexes, regs)
     left, right = register_value(regs, code, values), register_value(regs, code, values + 1)
-    before, moved, count, name = value_at(relations, relation + at.COUNT), np.int64(-1), np.int64(2), left
+    before, moving, count, name = value_at(relations, relation_at + at.COUNT), np.int64(-1), np.int64(2), left
     if first >= 0 and second >= 0:
-        one = newest_like(relations, relation, indexes, by_name, first)
-        other = newest_like(relations, relation, indexes, by_name, second)
-        to_left, to_right, count = one, other, np.int64(0)
+        left_chain = newest_row_like(relations, relation_at, indexes, by_name, first)
+        right_chain = newest_row_like(relations, relation_at, indexes, by_name, second)
+        to_left, to_right, count = left_chain, right_chain, np.int64(0)
         while to_left >= 0 and to_right >= 0:
             to_left, to_right, count = np.int64(row_at(chain, to_left)), np.int64(row_at(chain, to_right)), count + 1
-        moved, kept = (other, first) if to_right < 0 else (one, second)
-        name = value_at(rows, 2 * kept + 1)
-    if before + count > value_at(relations, relation + at.ROOM):
+        moving, staying = (right_chain, first) if to_right < 0 else (left_chain, second)
+        name = value_at(rows, 2 * staying + 1)
+    if before + count > value_at(relations, relation_at + at.ROOM):
         put_value(state, at.NEEDED, before + count)
         return np.int64(-1)
-    if moved < 0:
+    if moving < 0:
         name = value_at(rows, 2 * max(first, second) + 1) if max(first, second) >= 0 else left
         if first < 0:
-            _append_member(relations, relation, indexes, left, name, np.int64(-1))
+            _append_member(relations, relation_at, indexes, left, name, np.int64(-1))
         if second < 0 and left != right:
-            _append_member(relations, relation, indexes, right, name, np.int64(-1))
-    by_value = value_at(indexes, value_at(relations, relation + at.INDEX_LIST))
-    while moved >= 0:
-        known = newest_like(relations, relation, indexes, by_value, moved)
-        _append_member(relations, relation, indexes, value_at(rows, 2 * moved), name, known)
-        moved = np.int64(row_at(chain, moved))
-    return value_at(relations, relation + at.COUNT) - before
+            _append_member(relations, relation_at, indexes, right, name, np.int64(-1))
+    by_value = value_at(indexes, value_at(relations, relation_at + at.INDEX_LIST))
+    while moving >= 0:
+        previous = newest_row_like(relations, relation_at, indexes, by_value, moving)
+        _append_member(relations, relation_at, indexes, value_at(rows, 2 * moving), name, previous)
+        moving = np.int64(row_at(chain, moving))
+    return value_at(relations, relation_at + at.COUNT) - before
 
 
 @njit(**COMPILED)
 def _compare_with_rows(code, pc, relations, indexes, regs):
-    """Compare a head with the rows. Return KNOWN; or, in a lattice, the row that it improves on; else NEW."""
-    relation, values = value_at(code, pc + at.HEAD_RELATION), pc + at.HEAD_VALUES
-    arity, sort = value_at(relations, relation + at.ARITY), value_at(relations, relation + at.SORT)
+    """Compare the head of a HEAD instruction with the rows. Return KNOWN; in a lattice, the row that it improves; else NEW."""
+    relation_at, values = value_at(code, pc + at.HEAD_RELATION), pc + at.HEAD_VALUES
+    arity, sort = value_at(relations, relation_at + at.ARITY), value_at(relations, relation_at + at.SORT)
     if sort == at.CLASSES:
-        left, right = _rows_of_pair(code, values, relations, relation, indexes, regs)
-        rows, united = value_at(relations, relation + at.ROWS), left >= 0 and right >= 0
+        left, right = _rows_of_pair(code, values, relations, relation_at, indexes, regs)
+        rows, united = value_at(relations, relation_at + at.ROWS), left >= 0 and right >= 0
         return np.int64(KNOWN) if united and value_at(rows, 2 * left + 1) == value_at(rows, 2 * right + 1) else np.int64(NEW)
-    home = value_at(indexes, value_at(relations, relation + at.INDEX_LIST))
-    _, known = newest(code, relations, relation, indexes, home, values, regs)
+    home_at = value_at(indexes, value_at(relations, relation_at + at.INDEX_LIST))
+    _, known = newest_row(code, relations, relation_at, indexes, home_at, values, regs)
     if known >= 0:
-        best = value_at(value_at(relations, relation + at.ROWS), known * arity + arity - 1)
+        best = value_at(value_at(relations, relation_at + at.ROWS), known * arity + arity - 1)
         if sort < at.MIN or not _improves(sort, register_value(regs, code, values + arity - 1), best):
             return np.int64(KNOWN)
     return known
@@ -198,61 +198,61 @@ def _compare_with_rows(code, pc, relations, indexes, regs):
 
 @njit(**COMPILED)
 def _compare_with_blocks(code, pc, relations, blocks, regs):
-    """Compare a head with the tuples in blocks. Return NEW, KNOWN or BETTER."""
-    relation, access = value_at(code, pc + at.HEAD_RELATION), value_at(code, pc + at.HEAD_ACCESS)
-    arity, sort = value_at(relations, relation + at.ARITY), value_at(relations, relation + at.SORT)
+    """Compare the head of the HEAD instruction at `pc` with the tuples in blocks. Return NEW, KNOWN or BETTER."""
+    relation_at, block_list = value_at(code, pc + at.HEAD_RELATION), value_at(code, pc + at.HEAD_ACCESS)
+    arity, sort = value_at(relations, relation_at + at.ARITY), value_at(relations, relation_at + at.SORT)
     keys = pc + at.HEAD_VALUES + arity
     if sort < at.MIN:
-        return np.int64(KNOWN) if in_blocks(code, access, blocks, keys, arity, regs) else np.int64(NEW)
-    for number in range(value_at(blocks, access)):
-        block = value_at(blocks, access + 1 + number)
-        low, high = prefix_range(blocks, block, code, keys, arity - 1, regs)
-        low = first_undeleted(blocks, block, low, high)
+        return np.int64(KNOWN) if in_blocks(code, block_list, blocks, keys, arity, regs) else np.int64(NEW)
+    for number in range(value_at(blocks, block_list)):
+        block_at = value_at(blocks, block_list + 1 + number)
+        low, high = prefix_range(blocks, block_at, code, keys, arity - 1, regs)
+        low = first_undeleted(blocks, block_at, low, high)
         if low < high:
-            better = _improves(sort, register_value(regs, code, keys + arity - 1), value_in(blocks, block, arity - 1, low))
+            better = _improves(sort, register_value(regs, code, keys + arity - 1), value_in(blocks, block_at, arity - 1, low))
             return np.int64(BETTER) if better else np.int64(KNOWN)
     return np.int64(NEW)
 
 
 @njit(**COMPILED)
 def _compare(code, pc, relations, indexes, blocks, regs):
-    """Compare a head with all tuples. Return KNOWN; or, in a lattice, the row that it improves on, or BETTER; else NEW."""
-    known = _compare_with_rows(code, pc, relations, indexes, regs)
-    return _compare_with_blocks(code, pc, relations, blocks, regs) if known == NEW else known
+    """Compare the head of a HEAD instruction with all tuples. Return KNOWN; in a lattice, a worse row, or BETTER; else NEW."""
+    comparison = _compare_with_rows(code, pc, relations, indexes, regs)
+    return _compare_with_blocks(code, pc, relations, blocks, regs) if comparison == NEW else comparison
 
 
 @njit(**COMPILED)
 def insert(code, pc, relations, indexes, blocks, regs, state):
-    """Insert a head. Return the number of new tuples, or -1 if they do not fit."""
-    known = _compare(code, pc, relations, indexes, blocks, regs)
-    return np.int64(0) if known == KNOWN else _insert_new(code, pc, known, relations, indexes, regs, state)
+    """Insert the head of the HEAD instruction at `pc`. Return the number of new tuples, or -1 if they do not fit."""
+    comparison = _compare(code, pc, relations, indexes, blocks, regs)
+    return np.int64(0) if comparison == KNOWN else _insert_new(code, pc, comparison, relations, indexes, regs, state)
 
 
 @njit(**COMPILED)
-def _insert_new(code, pc, known, relations, indexes, regs, state):
-    """Insert a head that is new or improves on a tuple; known: the result of `_compare`. Return the number of new tuples, or -1
-    if they do not fit."""
-    relation, values = value_at(code, pc + at.HEAD_RELATION), pc + at.HEAD_VALUES
-    arity, sort = value_at(relations, relation + at.ARITY), value_at(relations, relation + at.SORT)
-    rows, count = value_at(relations, relation + at.ROWS), value_at(relations, relation + at.COUNT)
-    put_value(state, at.GROWING, relation)
+def _insert_new(code, pc, comparison, relations, indexes, regs, state):
+    """Insert a head that is new or improves on a tuple; comparison: the result of `_compare`, maybe a row. Return the number of
+    new tuples, or -1 if they do not fit."""
+    relation_at, values = value_at(code, pc + at.HEAD_RELATION), pc + at.HEAD_VALUES
+    arity, sort = value_at(relations, relation_at + at.ARITY), value_at(relations, relation_at + at.SORT)
+    rows, count = value_at(relations, relation_at + at.ROWS), value_at(relations, relation_at + at.COUNT)
+    put_value(state, at.GROWING, relation_at)
     if sort == at.EQUIVALENCE:
-        return _unite(code, values, relations, relation, indexes, regs, state)
+        return _unite(code, values, relations, relation_at, indexes, regs, state)
     if sort == at.CLASSES:
-        return _unite_classes(code, values, relations, relation, indexes, regs, state)
-    if count == value_at(relations, relation + at.ROOM):
+        return _unite_classes(code, values, relations, relation_at, indexes, regs, state)
+    if count == value_at(relations, relation_at + at.ROOM):
         put_value(state, at.NEEDED, count + 1)
         return np.int64(-1)
     for column in range(arity):
         put_value(rows, count * arity + column, register_value(regs, code, values + column))
     if sort >= at.MIN:
-        dead = value_at(relations, relation + at.DEAD)
-        put_flag(dead, count, np.uint8(at.OVER if known == BETTER else at.ALIVE))
-        if known >= value_at(relations, relation + at.DELTA_END):
-            put_flag(dead, count, flag_at(dead, known))
-            put_flag(dead, known, np.uint8(at.SUPERSEDED))
-            increase(relations, relation + at.DEAD_COUNT, 1)
-    _append(relations, relation, indexes)
+        dead = value_at(relations, relation_at + at.DEAD)
+        put_flag(dead, count, np.uint8(at.OVER if comparison == BETTER else at.ALIVE))
+        if comparison >= value_at(relations, relation_at + at.DELTA_END):  # a row of this iteration: superseded immediately
+            put_flag(dead, count, flag_at(dead, comparison))
+            put_flag(dead, comparison, np.uint8(at.SUPERSEDED))
+            increase(relations, relation_at + at.DEAD_COUNT, 1)
+    _append(relations, relation_at, indexes)
     return np.int64(1)
 
 
@@ -260,8 +260,8 @@ def _insert_new(code, pc, known, relations, indexes, regs, state):
 def insert_rows(code, pc, regs, relations, indexes, blocks, state, rows, count):
     """Insert heads given as rows (count, arity), by the HEAD instruction at `pc`. Return (number of rows inserted, number of
     new tuples). It stops before a row that does not fit."""
-    relation = value_at(code, pc + at.HEAD_RELATION)
-    arity, born = value_at(relations, relation + at.ARITY), np.int64(0)
+    relation_at = value_at(code, pc + at.HEAD_RELATION)
+    arity, born = value_at(relations, relation_at + at.ARITY), np.int64(0)
     for row in range(count):
         for column in range(arity):
             put_value(regs, value_at(code, pc + at.HEAD_VALUES + column), value_at(rows, row * arity + column))
@@ -273,9 +273,9 @@ def insert_rows(code, pc, regs, relations, indexes, blocks, state, rows, count):
 
 
 @njit(**COMPILED)
-def propose(code, pc, version, relations, indexes, blocks, regs, state):
-    """Buffer a head for `insert_proposed`, unless it is known. Return 0, or -1 if the buffer is full. version: the position of
-    the rule version that made it; state: the thread's."""
+def propose(code, pc, version_at, relations, indexes, blocks, regs, state):
+    """Buffer a head for `insert_proposed`, unless it is known. Return 0, or -1 if the buffer is full. version_at: the position
+    of the rule version that made it; state: the thread's."""
     if _compare(code, pc, relations, indexes, blocks, regs) == KNOWN:
         return np.int64(0)
     count, size = value_at(state, at.PROPOSED_COUNT), value_at(state, at.PROPOSED_SIZE)
@@ -283,7 +283,7 @@ def propose(code, pc, version, relations, indexes, blocks, regs, state):
         put_value(state, at.GROWING, 0)
         return np.int64(-1)
     heads, place = value_at(state, at.PROPOSED), count * size
-    put_value(heads, place + at.PROPOSER, version)
+    put_value(heads, place + at.PROPOSER, version_at)
     put_value(heads, place + at.INSTRUCTION, pc)
     for column in range(value_at(relations, value_at(code, pc + at.HEAD_RELATION) + at.ARITY)):
         put_value(heads, place + at.VALUES + column, register_value(regs, code, pc + at.HEAD_VALUES + column))
@@ -292,19 +292,19 @@ def propose(code, pc, version, relations, indexes, blocks, regs, state):
 
 
 @njit(**COMPILED)
-def _insert_one(code, heads, place, relations, indexes, blocks, versions, regs, state):
+def _insert_proposed_head(code, heads, place, relations, indexes, blocks, versions, regs, state):
     """Insert the proposed head at position `place` of `heads`. Return the number of new tuples, or -1 if they do not fit. The
     head was compared with all tuples when it was proposed, so it is compared with the rows inserted since, and with the blocks
     only in a lattice."""
     pc = value_at(heads, place + at.INSTRUCTION)
     for column in range(value_at(relations, value_at(code, pc + at.HEAD_RELATION) + at.ARITY)):
         put_value(regs, value_at(code, pc + at.HEAD_VALUES + column), value_at(heads, place + at.VALUES + column))
-    known = _compare_with_rows(code, pc, relations, indexes, regs)
-    if known == KNOWN:
+    comparison = _compare_with_rows(code, pc, relations, indexes, regs)
+    if comparison == KNOWN:
         return np.int64(0)
-    if known == NEW and keeps_one_per_key(relations, value_at(code, pc + at.HEAD_RELATION)):
-        known = _compare_with_blocks(code, pc, relations, blocks, regs)
-    born = _insert_new(code, pc, known, relations, indexes, regs, state)
+    if comparison == NEW and keeps_one_per_key(relations, value_at(code, pc + at.HEAD_RELATION)):
+        comparison = _compare_with_blocks(code, pc, relations, blocks, regs)
+    born = _insert_new(code, pc, comparison, relations, indexes, regs, state)
     if born > 0:
         increase(versions, value_at(heads, place + at.PROPOSER) + at.BORN, born)
     return born
@@ -315,14 +315,14 @@ def insert_proposed(code, regs, relations, indexes, blocks, versions, state, sha
     """Insert the heads that threads have proposed, rule version by rule version, as if one thread had made them all. Return
     False if a relation is full; the next call continues there. shares: (address of the heads, their number, how many are
     inserted) of each thread; shares_end: the size of `shares`; size: the numbers that a head takes."""
-    for version in range(0, value_at(state, at.VERSIONS_END), at.VERSION_SIZE):
+    for version_at in range(0, value_at(state, at.VERSIONS_END), at.VERSION_SIZE):
         for share in range(0, shares_end, at.HEADS_SIZE):
             heads, count = value_at(shares, share + at.HEADS), value_at(shares, share + at.HEADS_COUNT)
             done = value_at(shares, share + at.HEADS_DONE)
-            while done < count and value_at(heads, done * size + at.PROPOSER) == version:
+            while done < count and value_at(heads, done * size + at.PROPOSER) == version_at:
                 if done + PREFETCH_DISTANCE < count:
-                    fetch_home(code, relations, indexes, heads, (done + PREFETCH_DISTANCE) * size)
-                if _insert_one(code, heads, done * size, relations, indexes, blocks, versions, regs, state) < 0:
+                    prefetch_home_slot(code, relations, indexes, heads, (done + PREFETCH_DISTANCE) * size)
+                if _insert_proposed_head(code, heads, done * size, relations, indexes, blocks, versions, regs, state) < 0:
                     return False
                 done += 1
                 put_value(shares, share + at.HEADS_DONE, done)

@@ -15,7 +15,7 @@ import numpy as np
 
 from semi_naive.host.jit import njit, types
 from semi_naive.ra.tuple_at_a_time import layout as at
-from semi_naive.ra.tuple_at_a_time.indexing import forget_new, index_born, index_rows, keeps_one_per_key
+from semi_naive.ra.tuple_at_a_time.indexing import index_born, index_rows, keeps_one_per_key, remove_new_rows
 from semi_naive.ra.tuple_at_a_time.inserting import insert, insert_proposed, insert_rows, propose
 from semi_naive.ra.tuple_at_a_time.joining import bind_next, bind_value, has_match, is_repeated
 from semi_naive.ra.tuple_at_a_time.memory import (
@@ -36,19 +36,19 @@ MIN_SWEPT_ROWS = 1 << 12  # rows of a lattice from which superseded ones are rem
 
 
 @njit(**COMPILED)
-def _end_iteration_of(relations, indexes, relation):
+def _end_iteration_of(relations, indexes, relation_at):
     """End an iteration of one relation: delta goes into full, new becomes delta. Return the size of the new delta.
 
     In a lattice, earlier rows with the key of a new row are marked as superseded.
     """
-    begin, end = value_at(relations, relation + at.DELTA_END), value_at(relations, relation + at.COUNT)
-    put_value(relations, relation + at.DELTA_BEGIN, begin)
-    put_value(relations, relation + at.DELTA_END, end)
-    index_born(relations, relation, indexes, begin, end)
-    if not keeps_one_per_key(relations, relation):
+    begin, end = value_at(relations, relation_at + at.DELTA_END), value_at(relations, relation_at + at.COUNT)
+    put_value(relations, relation_at + at.DELTA_BEGIN, begin)
+    put_value(relations, relation_at + at.DELTA_END, end)
+    index_born(relations, relation_at, indexes, begin, end)
+    if not keeps_one_per_key(relations, relation_at):
         return end - begin
-    home = value_at(indexes, value_at(relations, relation + at.INDEX_LIST))
-    dead, chain = value_at(relations, relation + at.DEAD), value_at(indexes, home + at.NEXT)
+    home_at = value_at(indexes, value_at(relations, relation_at + at.INDEX_LIST))
+    dead, chain = value_at(relations, relation_at + at.DEAD), value_at(indexes, home_at + at.NEXT)
     born = np.int64(0)
     for row in range(begin, end):
         flag = flag_at(dead, row)
@@ -57,14 +57,14 @@ def _end_iteration_of(relations, indexes, relation):
         born += 1
         if flag == at.OVER:
             put_flag(dead, row, np.uint8(at.ALIVE))
-            increase(relations, relation + at.BASED, -1)
-        before = np.int64(row_at(chain, row))
-        while before >= begin:  # superseded in the same iteration, and marked then
-            before = np.int64(row_at(chain, before))
-        while before >= 0 and not flag_at(dead, before):
-            put_flag(dead, before, np.uint8(at.SUPERSEDED))
-            increase(relations, relation + at.DEAD_COUNT, 1)
-            before = np.int64(row_at(chain, before))
+            increase(relations, relation_at + at.BASED, -1)
+        previous = np.int64(row_at(chain, row))
+        while previous >= begin:  # superseded in the same iteration, and marked then
+            previous = np.int64(row_at(chain, previous))
+        while previous >= 0 and not flag_at(dead, previous):
+            put_flag(dead, previous, np.uint8(at.SUPERSEDED))
+            increase(relations, relation_at + at.DEAD_COUNT, 1)
+            previous = np.int64(row_at(chain, previous))
     return born
 
 
@@ -87,11 +87,11 @@ def _record_iteration(state, born, tuples, work):
         put_value(state, at.COURSE_AT, number + 1)
         return
     for merged in range(at.ENTRIES // 2):
-        into, first = merged * at.ENTRY_SIZE, 2 * merged * at.ENTRY_SIZE
+        target, first = merged * at.ENTRY_SIZE, 2 * merged * at.ENTRY_SIZE
         second = first + at.ENTRY_SIZE
         for statistic in (at.ENTRY_ITERATIONS, at.ENTRY_BORN, at.ENTRY_WORK):
-            put_value(course, into + statistic, value_at(course, first + statistic) + value_at(course, second + statistic))
-        put_value(course, into + at.ENTRY_TUPLES, value_at(course, second + at.ENTRY_TUPLES))
+            put_value(course, target + statistic, value_at(course, first + statistic) + value_at(course, second + statistic))
+        put_value(course, target + at.ENTRY_TUPLES, value_at(course, second + at.ENTRY_TUPLES))
     for place in range(at.ENTRIES // 2 * at.ENTRY_SIZE, at.ENTRIES * at.ENTRY_SIZE):
         put_value(course, place, 0)
     put_value(state, at.COURSE_AT, at.ENTRIES // 2)
@@ -102,17 +102,17 @@ def _record_iteration(state, born, tuples, work):
 def _end_iteration(relations, indexes, versions, state):
     """End an iteration of all relations. Return the reason for the machine to stop, or PAUSED if it continues."""
     work = -value_at(state, at.WORKED)
-    for version in range(0, value_at(state, at.VERSIONS_END), at.VERSION_SIZE):
-        work += value_at(versions, version + at.WORK)
+    for version_at in range(0, value_at(state, at.VERSIONS_END), at.VERSION_SIZE):
+        work += value_at(versions, version_at + at.WORK)
         for count in (at.MADE, at.BORN, at.RUNS):
-            put_value(versions, version + count + at.THEN, value_at(versions, version + count))
+            put_value(versions, version_at + count + at.THEN, value_at(versions, version_at + count))
     delta, tuples, needs_compaction, limit_reached = np.int64(0), np.int64(0), False, False
-    for relation in range(0, value_at(state, at.RELATIONS_END), at.RELATION_SIZE):
-        delta += _end_iteration_of(relations, indexes, relation)
-        count, dead = value_at(relations, relation + at.COUNT), value_at(relations, relation + at.DEAD_COUNT)
-        size = count - dead + value_at(relations, relation + at.BASED)
+    for relation_at in range(0, value_at(state, at.RELATIONS_END), at.RELATION_SIZE):
+        delta += _end_iteration_of(relations, indexes, relation_at)
+        count, dead = value_at(relations, relation_at + at.COUNT), value_at(relations, relation_at + at.DEAD_COUNT)
+        size = count - dead + value_at(relations, relation_at + at.BASED)
         tuples += size
-        limit = value_at(relations, relation + at.LIMIT)
+        limit = value_at(relations, relation_at + at.LIMIT)
         limit_reached |= limit >= 0 and size >= limit
         needs_compaction |= count >= MIN_SWEPT_ROWS and 2 * dead > count
     increase(state, at.ITERATION, 1)
@@ -133,17 +133,18 @@ def _end_iteration(relations, indexes, versions, state):
 
 
 @njit(**COMPILED)
-def _next_version(relations, versions, version, end):
+def _next_version(relations, versions, version_at, end):
     """Return the position of the next rule version that this thread evaluates: its delta is not empty, and it can be divided
     among threads, or this is the first thread. `end` if there is none."""
-    version += at.VERSION_SIZE
-    while version < end:
-        relation = value_at(versions, version + at.DELTA_RELATION)
-        mine = value_at(relations, relation + at.SHARE) == 0 or value_at(versions, version + at.SPLITS)
-        if mine and value_at(relations, relation + at.DELTA_BEGIN) < value_at(relations, relation + at.DELTA_END):
-            return version
-        version += at.VERSION_SIZE
-    return version
+    version_at += at.VERSION_SIZE
+    while version_at < end:
+        relation_at = value_at(versions, version_at + at.DELTA_RELATION)
+        is_for_this_thread = value_at(relations, relation_at + at.SHARE) == 0 or value_at(versions, version_at + at.SPLITS)
+        begin, delta_end = value_at(relations, relation_at + at.DELTA_BEGIN), value_at(relations, relation_at + at.DELTA_END)
+        if is_for_this_thread and begin < delta_end:
+            return version_at
+        version_at += at.VERSION_SIZE
+    return version_at
 
 
 @njit(types.int64(*8 * (address,)), **COMPILED)
@@ -154,29 +155,29 @@ def run_machine(code, regs, cursors, relations, indexes, blocks, versions, state
     All arguments are addresses of arrays: the instructions, registers, cursors of generators, relations, their indexes, lists
     of blocks, rule versions, and the state of the machine.
     """
-    pc, again, version = value_at(state, at.COUNTER), value_at(state, at.AGAIN) != 0, value_at(state, at.VERSION)
+    pc, again, version_at = value_at(state, at.COUNTER), value_at(state, at.AGAIN) != 0, value_at(state, at.VERSION)
     remaining, reason = value_at(state, at.SLICE), np.int64(-1)
     remaining_before, end = remaining, value_at(state, at.VERSIONS_END)
     while reason < 0:
         remaining -= 1
         if pc < 0:  # the version has no further solution
-            if 0 <= version < end:
-                increase(versions, version + at.WORK, remaining_before - remaining)
+            if 0 <= version_at < end:
+                increase(versions, version_at + at.WORK, remaining_before - remaining)
                 remaining_before = remaining
-            version = _next_version(relations, versions, version, end)
-            if version < end:
-                pc, again = value_at(versions, version + at.ENTRY), False
-                increase(versions, version + at.RUNS, 1)
+            version_at = _next_version(relations, versions, version_at, end)
+            if version_at < end:
+                pc, again = value_at(versions, version_at + at.ENTRY), False
+                increase(versions, version_at + at.RUNS, 1)
                 continue
             if value_at(state, at.PROPOSED):
-                version, reason = end, np.int64(at.SHARING)
+                version_at, reason = end, np.int64(at.SHARING)
                 continue
             if value_at(state, at.HAS_OTHERS) and not value_at(state, at.OTHERS_DONE):
                 put_value(state, at.OTHERS_DONE, 1)
-                version, reason = end, np.int64(at.OTHERS)
+                version_at, reason = end, np.int64(at.OTHERS)
                 continue
             put_value(state, at.OTHERS_DONE, 0)
-            version = np.int64(-at.VERSION_SIZE)
+            version_at = np.int64(-at.VERSION_SIZE)
             stop = _end_iteration(relations, indexes, versions, state)
             if stop != at.PAUSED:
                 reason = stop
@@ -210,14 +211,14 @@ def run_machine(code, regs, cursors, relations, indexes, blocks, versions, state
                 pc, again = value_at(code, pc + at.BACK), True
         elif op == at.HEAD:
             if value_at(state, at.PROPOSED):
-                born = propose(code, pc, version, relations, indexes, blocks, regs, state)
+                born = propose(code, pc, version_at, relations, indexes, blocks, regs, state)
             else:
                 born = insert(code, pc, relations, indexes, blocks, regs, state)
             if born < 0:
                 reason = np.int64(at.GROW)
                 continue
-            increase(versions, version + at.MADE, 1)
-            increase(versions, version + at.BORN, born)
+            increase(versions, version_at + at.MADE, 1)
+            increase(versions, version_at + at.BORN, born)
             increase(state, at.ITERATION_MADE, 1)
             if value_at(state, at.ITERATION_MADE) > value_at(state, at.BUDGET):
                 reason = np.int64(at.TOO_MANY)
@@ -234,31 +235,31 @@ def run_machine(code, regs, cursors, relations, indexes, blocks, versions, state
         elif op == at.BEGIN:
             pc, again = pc + at.NO_MORE, False
         elif op == at.DISTINCT:
-            seen = is_repeated(code, pc, cursors, value_at(versions, version + at.RUNS), regs)
-            if seen < 0:
+            repeated = is_repeated(code, pc, cursors, value_at(versions, version_at + at.RUNS), regs)
+            if repeated < 0:
                 put_value(state, at.GROWING, -1 - value_at(code, pc + at.SEEN))
                 reason = np.int64(at.GROW)
-            elif seen:
+            elif repeated:
                 pc, again = value_at(code, pc + at.BACK), True
             else:
                 pc += at.SEEN_LIST + value_at(code, pc + at.SEEN_KEYS)
         elif op == at.RANGE:
-            found = bind_value(code, pc, again, cursors, regs)
-            if found > 0:
+            status = bind_value(code, pc, again, cursors, regs)
+            if status > 0:
                 pc, again = pc + at.VALUE + 1, False
             else:
                 pc, again = value_at(code, pc + at.BACK), True
-                if found < 0:
+                if status < 0:
                     reason = np.int64(at.FAULT)
         else:
             pc, again = value_at(code, pc + at.BACK), True
-    if 0 <= version < end:
-        increase(versions, version + at.WORK, remaining_before - remaining)
+    if 0 <= version_at < end:
+        increase(versions, version_at + at.WORK, remaining_before - remaining)
     put_value(state, at.COUNTER, pc)
     put_value(state, at.AGAIN, np.int64(again))
-    put_value(state, at.VERSION, version)
+    put_value(state, at.VERSION, version_at)
     put_value(state, at.SLICE, remaining)
     return reason
 
 
-KERNELS = run_machine, insert_rows, insert_proposed, index_rows, forget_new
+KERNELS = run_machine, insert_rows, insert_proposed, index_rows, remove_new_rows

@@ -13,8 +13,8 @@ COMPILED = {"error_model": "numpy", "few": -1, **JIT}  # no exceptions: every ke
 _BITS = {"uint64": 64, "int64": 64, "int32": 32, "uint8": 8}
 
 
-def _never(*given):
-    """Stand for an instruction where kernels run uncompiled."""
+def _unavailable(*given):
+    """Raise NotImplementedError: the Python version of an instruction that exists only in machine code."""
     raise NotImplementedError("the machine runs compiled only")
 
 
@@ -29,7 +29,7 @@ def _reader(kind: str) -> Instruction:
 
         return getattr(types, kind)(types.int64, types.int64), codegen
 
-    return Instruction(_never, read)
+    return Instruction(_unavailable, read)
 
 
 def _writer(kind: str) -> Instruction:
@@ -44,7 +44,7 @@ def _writer(kind: str) -> Instruction:
 
         return types.void(types.int64, types.int64, getattr(types, kind)), codegen
 
-    return Instruction(_never, write)
+    return Instruction(_unavailable, write)
 
 
 def _pointer(builder, kind: str, args):
@@ -77,14 +77,14 @@ def _bitcast(source: str, target: str) -> Instruction:
 
         return getattr(types, target)(getattr(types, source)), codegen
 
-    return Instruction(_never, cast)
+    return Instruction(_unavailable, cast)
 
 
 word_at, put_word = _reader("uint64"), _writer("uint64")
 value_at, put_value = _reader("int64"), _writer("int64")
 row_at, put_row = _reader("int32"), _writer("int32")
 flag_at, put_flag = _reader("uint8"), _writer("uint8")
-fetch = Instruction(_never, _fetch)  # the position may be out of bounds
+fetch = Instruction(_unavailable, _fetch)  # the position may be out of bounds
 as_float, float_bits = _bitcast("int64", "float64"), _bitcast("float64", "int64")
 
 

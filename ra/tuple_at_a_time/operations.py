@@ -44,7 +44,7 @@ def compared(op, left, right):
 
 
 @njit(**COMPILED)
-def _of_integers(op, left, right):
+def _integer_functor(op, left, right):
     """Apply a total functor of numbers or unsigned numbers."""
     if op == at.ADD:
         return left + right
@@ -88,7 +88,7 @@ def _of_integers(op, left, right):
 
 
 @njit(**COMPILED)
-def _of_floats(op, left, right):
+def _float_functor(op, left, right):
     """Apply a functor of floats, given and returned as bits."""
     if op == at.NUMBER_TO_FLOAT:
         return float_bits(np.float64(left))
@@ -111,7 +111,7 @@ def _of_floats(op, left, right):
 
 
 @njit(**COMPILED)
-def _of_some(op, left, right):
+def _partial_functor(op, left, right):
     """Apply a partial functor. Return (value, exists)."""
     if op == at.FLOAT_TO_NUMBER:
         number = as_float(left)
@@ -136,5 +136,5 @@ def _of_some(op, left, right):
 def computed(op, left, right):
     """Apply any functor. Return (value, exists)."""
     if op in (at.DIVIDE, at.DIVIDE_UNSIGNED, at.REMAINDER, at.REMAINDER_UNSIGNED, at.FLOAT_TO_NUMBER):
-        return _of_some(op, left, right)
-    return (_of_floats(op, left, right) if op >= at.ADD_FLOAT else _of_integers(op, left, right)), True
+        return _partial_functor(op, left, right)
+    return (_float_functor(op, left, right) if op >= at.ADD_FLOAT else _integer_functor(op, left, right)), True

@@ -56,7 +56,7 @@ class NewRows:
     stored: the number of rows that are already in the table's full.
     dead: for each row of a lattice, a flag (`layout.ALIVE` and those after it).
     times: the tick of each row's birth, if the table records ticks.
-    based: the number of tuples that are in the table's blocks and not in rows.
+    tuples_in_blocks: the number of tuples that are in the table's blocks and not in rows.
     """
 
     def __init__(self, table: Table, shape: Any, limit: int | None):
@@ -68,10 +68,10 @@ class NewRows:
         self.begin, self.count, self.stored = full.shape[0], self.rows.shape[0], full.shape[0]
         self.dead = np.zeros(0, np.uint8)
         self.times = np.full(self.count, -1) if isinstance(table, TimedTable) else None
-        self.based = table.count - self.count
+        self.tuples_in_blocks = table.count - self.count
 
-    def base(self, order: Order, part: str | None) -> list[Block]:
-        """Return the blocks, sorted in a column order, of the part's tuples that are not in rows."""
+    def blocks_beside_rows(self, order: Order, part: str | None) -> list[Block]:
+        """Return the blocks, sorted in a column order, with the tuples of a part of the relation that are not in rows."""
         if self.sort in ALL_IN_ROWS or part == "delta":
             return []
         return [block for block in self.table.blocks("full", order) if block.size]

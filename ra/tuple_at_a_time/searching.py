@@ -2,7 +2,7 @@
 registers.
 
 Parameters that the kernels share: the addresses of the arrays `code` (instructions), `blocks` and `regs` (registers); `keys`,
-the position in `code` of a list of `count` registers; `access`, the position of a list of blocks. Structures in arrays are
+the position in `code` of a list of `count` registers; `block_list`, the position of a list of blocks. Structures in arrays are
 given by their position (`layout`).
 """
 
@@ -16,12 +16,12 @@ SIX, LOW_SIX = np.uint64(6), np.uint64(63)
 
 
 @njit(**COMPILED)
-def _key_word(blocks, block, code, keys, count, regs, lane):
+def _key_word(blocks, block_at, code, keys, count, regs, lane):
     """Return (word, mask, fits) for one lane of a search key: the word that the registers' values make, the mask of the bits
     that they take, and True if they are within the block's bounds."""
     word, mask, fits = np.uint64(0), np.uint64(0), True
     for number in range(count):
-        field = block + at.FIELDS + number * at.FIELD_SIZE
+        field = block_at + at.FIELDS + number * at.FIELD_SIZE
         if value_at(blocks, field + at.LANE) == lane:
             value = register_value(regs, code, keys + number)
             fits &= value_at(blocks, field + at.LOW) <= value <= value_at(blocks, field + at.HIGH)
@@ -33,51 +33,51 @@ def _key_word(blocks, block, code, keys, count, regs, lane):
 
 
 @njit(**COMPILED)
-def may_have(blocks, block, value):
+def may_have(blocks, block_at, value):
     """False if no tuple of a block has a value in the first column, by the block's presence bitmap, which may err otherwise."""
-    distance = np.uint64(value) - np.uint64(value_at(blocks, block + at.LEAST_VALUE))
-    cell = distance >> np.uint64(value_at(blocks, block + at.WITHIN))
-    if cell >= np.uint64(value_at(blocks, block + at.CELLS)):
+    distance = np.uint64(value) - np.uint64(value_at(blocks, block_at + at.LEAST_VALUE))
+    cell = distance >> np.uint64(value_at(blocks, block_at + at.WITHIN))
+    if cell >= np.uint64(value_at(blocks, block_at + at.CELLS)):
         return False
-    word = word_at(value_at(blocks, block + at.PRESENT), np.int64(cell >> SIX))
+    word = word_at(value_at(blocks, block_at + at.PRESENT), np.int64(cell >> SIX))
     return (word >> (cell & LOW_SIX)) & np.uint64(1) != np.uint64(0)
 
 
 @njit(**COMPILED)
-def prefix_range(blocks, block, code, keys, count, regs):
+def prefix_range(blocks, block_at, code, keys, count, regs):
     """Return the range [low, high) of the block's tuples whose first columns equal the values of `count` registers."""
-    size = value_at(blocks, block + at.WORDS_SIZE)
+    size = value_at(blocks, block_at + at.WORDS_SIZE)
     if count == 0:
         return np.int64(0), size
-    if not may_have(blocks, block, register_value(regs, code, keys)):
+    if not may_have(blocks, block_at, register_value(regs, code, keys)):
         return np.int64(0), np.int64(0)
-    word, mask, fits = _key_word(blocks, block, code, keys, count, regs, 0)
+    word, mask, fits = _key_word(blocks, block_at, code, keys, count, regs, 0)
     low, high = np.int64(0), (size if fits else np.int64(0))
     if fits and mask != np.uint64(0):
-        low, high = _in_first_lane(blocks, block, word)
-    for lane in range(1, value_at(blocks, block + at.LANES)):
+        low, high = _in_first_lane(blocks, block_at, word)
+    for lane in range(1, value_at(blocks, block_at + at.LANES)):
         if low < high:
-            word, mask, fits = _key_word(blocks, block, code, keys, count, regs, lane)
+            word, mask, fits = _key_word(blocks, block_at, code, keys, count, regs, lane)
             if not fits:
                 return low, low
             if mask != np.uint64(0):
-                low, high = _in_lane(blocks, block, lane, word, mask, low, high)
+                low, high = _in_lane(blocks, block_at, lane, word, mask, low, high)
     return low, high
 
 
 @njit(**COMPILED)
-def _in_first_lane(blocks, block, word):
+def _in_first_lane(blocks, block_at, word):
     """Return the range [low, high) of the tuples whose first lane begins with the key in `word`, by the block's directory."""
-    rest = np.uint64(value_at(blocks, block + at.REST))
-    words, key, base = value_at(blocks, block + at.WORDS), word >> rest, np.uint64(value_at(blocks, block + at.BASE))
+    rest = np.uint64(value_at(blocks, block_at + at.REST))
+    words, key, base = value_at(blocks, block_at + at.WORDS), word >> rest, np.uint64(value_at(blocks, block_at + at.BASE))
     if key < base:
         return np.int64(0), np.int64(0)
-    group = (key - base) >> np.uint64(value_at(blocks, block + at.COARSE))
-    if group >= np.uint64(value_at(blocks, block + at.GROUPS)):
+    group = (key - base) >> np.uint64(value_at(blocks, block_at + at.COARSE))
+    if group >= np.uint64(value_at(blocks, block_at + at.GROUPS)):
         return np.int64(0), np.int64(0)
-    low = value_at(value_at(blocks, block + at.STARTS), np.int64(group))
-    end = value_at(value_at(blocks, block + at.STARTS), np.int64(group) + 1)
-    if value_at(blocks, block + at.COARSE) == 0:
+    low = value_at(value_at(blocks, block_at + at.STARTS), np.int64(group))
+    end = value_at(value_at(blocks, block_at + at.STARTS), np.int64(group) + 1)
+    if value_at(blocks, block_at + at.COARSE) == 0:
         return low, end
     high = end
     while low < high:
@@ -98,9 +98,9 @@ def _in_first_lane(blocks, block, word):
 
 
 @njit(**COMPILED)
-def _in_lane(blocks, block, lane, word, mask, low, high):
+def _in_lane(blocks, block_at, lane, word, mask, low, high):
     """Narrow a range [low, high) of tuples with equal earlier lanes to those whose lane equals `word` on the bits of `mask`."""
-    words, begin = value_at(blocks, block + at.WORDS), lane * value_at(blocks, block + at.WORDS_SIZE)
+    words, begin = value_at(blocks, block_at + at.WORDS), lane * value_at(blocks, block_at + at.WORDS_SIZE)
     top = high
     while low < top:
         middle = (low + top) >> 1
@@ -119,32 +119,32 @@ def _in_lane(blocks, block, lane, word, mask, low, high):
 
 
 @njit(**COMPILED)
-def value_in(blocks, block, place, position):
+def value_in(blocks, block_at, place, position):
     """Return the value of one column of the tuple at a position; place: the column's number in the block's order."""
-    field = block + at.FIELDS + place * at.FIELD_SIZE
-    lane = value_at(blocks, field + at.LANE) * value_at(blocks, block + at.WORDS_SIZE)
-    word = word_at(value_at(blocks, block + at.WORDS), lane + position) >> np.uint64(value_at(blocks, field + at.SHIFT))
+    field = block_at + at.FIELDS + place * at.FIELD_SIZE
+    lane = value_at(blocks, field + at.LANE) * value_at(blocks, block_at + at.WORDS_SIZE)
+    word = word_at(value_at(blocks, block_at + at.WORDS), lane + position) >> np.uint64(value_at(blocks, field + at.SHIFT))
     return np.int64((word & np.uint64(value_at(blocks, field + at.FIELD_MASK))) + np.uint64(value_at(blocks, field + at.LOW)))
 
 
 @njit(**COMPILED)
-def in_blocks(code, access, blocks, keys, count, regs):
+def in_blocks(code, block_list, blocks, keys, count, regs):
     """True if a block of a list has a tuple whose first columns equal the values of `count` registers."""
-    for number in range(value_at(blocks, access)):
-        block = value_at(blocks, access + 1 + number)
-        low, high = prefix_range(blocks, block, code, keys, count, regs)
-        if first_undeleted(blocks, block, low, high) < high:
+    for number in range(value_at(blocks, block_list)):
+        block_at = value_at(blocks, block_list + 1 + number)
+        low, high = prefix_range(blocks, block_at, code, keys, count, regs)
+        if first_undeleted(blocks, block_at, low, high) < high:
             return True
     return False
 
 
 @njit(**COMPILED)
-def first_undeleted(blocks, block, low, high):
+def first_undeleted(blocks, block_at, low, high):
     """Return the first of the positions [low, high) whose tuple is not deleted (`ra.blocks.thinned`); high if there is none."""
-    count = value_at(blocks, block + at.GONE_COUNT)
+    count = value_at(blocks, block_at + at.GONE_COUNT)
     if count == 0 or low >= high:
         return low
-    gone, begin, end = value_at(blocks, block + at.GONE), np.int64(0), count
+    gone, begin, end = value_at(blocks, block_at + at.GONE), np.int64(0), count
     while begin < end:
         middle = (begin + end) >> 1
         if value_at(gone, middle) < low:

@@ -115,7 +115,7 @@ class ThreadState:
             self._set_buffer(count)
 
     @property
-    def made(self) -> int:
+    def head_count(self) -> int:
         """The number of heads made in this iteration, duplicates included."""
         return int(self.state[at.ITERATION_MADE])
 
@@ -141,10 +141,10 @@ class Shares:
         while running:
             reasons = list(self.in_threads(lambda share: share.run(instructions // len(self.shares)), running))
             self._add_statistics()
-            made = sum(share.made for share in self.shares)
+            head_count = sum(share.head_count for share in self.shares)
             if at.FAULT in reasons:
                 return at.FAULT
-            if at.TOO_MANY in reasons or made > self.interpreter.state[at.BUDGET]:
+            if at.TOO_MANY in reasons or head_count > self.interpreter.state[at.BUDGET]:
                 return at.TOO_MANY
             running = [share for share, reason in zip(running, reasons, strict=True) if reason == at.PAUSED]
             if running and not pause():
@@ -152,7 +152,7 @@ class Shares:
             if running:
                 self.interpreter.state[at.SLICE] = instructions
         self.interpreter.versions[:, at.RUNS] += self.shares[0].versions[:, at.RUNS] - runs
-        self.interpreter.state[at.ITERATION_MADE] = made
+        self.interpreter.state[at.ITERATION_MADE] = head_count
         return at.SHARING
 
     def _add_statistics(self) -> None:

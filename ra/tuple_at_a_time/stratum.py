@@ -11,7 +11,7 @@ import numpy as np
 from semi_naive.ra.tuple_at_a_time import layout as at
 from semi_naive.ra.tuple_at_a_time.assembled import Dated, Searched, Versions, assembled
 from semi_naive.ra.tuple_at_a_time.described import BlockLists, ListEntries
-from semi_naive.ra.tuple_at_a_time.machine import forget_new, index_rows, insert_proposed, insert_rows
+from semi_naive.ra.tuple_at_a_time.machine import index_rows, insert_proposed, insert_rows, remove_new_rows
 from semi_naive.ra.tuple_at_a_time.rows import INITIAL_ROWS, NewRows
 from semi_naive.ra.tuple_at_a_time.sharing import (
     MIN_SHARED_DELTA_TUPLES,
@@ -28,12 +28,12 @@ SLICE_INSTRUCTIONS = 1_000_000  # between two checks of limits and interrupts: s
 
 @dataclass
 class Bounds:
-    """Limits above which the machine stops: `made` in the middle of an iteration, which is rolled back, the others at the end
+    """Limits above which the machine stops: `heads` in the middle of an iteration, which is rolled back, the others at the end
     of an iteration."""
 
     small: int  # tuples of a delta
     most: int  # tuples of all relations
-    made: int  # heads of one iteration, duplicates included
+    heads: int  # of one iteration, duplicates included
     work: int  # instructions of one iteration
     iterations: int | None = None  # None for no limit
     slice: int = SLICE_INSTRUCTIONS  # not a limit: instructions between two calls of `pause`
@@ -49,9 +49,9 @@ class Interpreter:
     limits: for some relations, the number of tuples at which the evaluation stops.
     context: the `ra.rules.steps.Context` of block-wise evaluation.
     in_threads: calls a function for each part of an iteration, in `cores` threads.
-    kept: a cache of assembled programs.
-    known, others: the places of the versions that the machine runs, and of those that it cannot run.
-    binary: the places, among `known`, of versions with binary joins instead of a multiway join.
+    program_cache: assembled programs, which later evaluations of the same versions use again.
+    runnable, others: the places of the versions that the machine runs, and of those that it cannot run.
+    binary: the places, among `runnable`, of versions with binary joins instead of a multiway join.
     own: the names of `tables`; relations: the rows of each relation of `tables` and `beside`.
     clock, tick: the `Clock` of tables that record ticks, or None, and its time, which the machine reads and advances.
 
@@ -60,12 +60,12 @@ class Interpreter:
 
     def __init__(
         self, versions: Versions, tables: dict, limits: dict[str, int], context: Any, slow=(),
-        beside: dict | None = None, cores: int = 1, in_threads: InThreads = map, kept: dict | None = None,
+        beside: dict | None = None, cores: int = 1, in_threads: InThreads = map, program_cache: dict | None = None,
     ):  # fmt: skip
         self.context, self.cores, self.in_threads, self.own = context, cores, in_threads, list(tables)
         every = tables | (beside or {})
-        self.program = assembled({} if kept is None else kept, versions, set(slow), every, context.values)
-        self.known, self.others, self.binary = self.program.known, self.program.others, self.program.binary
+        self.program = assembled({} if program_cache is None else program_cache, versions, set(slow), every, context.values)
+        self.runnable, self.others, self.binary = self.program.runnable, self.program.others, self.program.binary
         shapes = self.program.shapes
         self.relations = {name: NewRows(table, shapes[name], limits.get(name)) for name, table in every.items()}
         self.clock = next((table.clock for table in tables.values() if hasattr(table, "clock")), None)
@@ -85,7 +85,7 @@ class Interpreter:
         self.index_table = self.index_words[: program.index_count * at.INDEX_SIZE].reshape(-1, at.INDEX_SIZE)
         for rows in self.relations.values():
             entry = self.relation_table[rows.number]
-            entry[at.BASED], entry[at.LIMIT] = rows.based, -1 if rows.limit is None else rows.limit
+            entry[at.BASED], entry[at.LIMIT] = rows.tuples_in_blocks, -1 if rows.limit is None else rows.limit
             entry[at.DELTA_BEGIN], entry[at.DELTA_END], entry[at.COUNT] = rows.begin, rows.count, rows.count
         self.entries = np.zeros((at.ENTRIES, at.ENTRY_SIZE), np.int64)
         self.state = state = np.zeros(at.STATE_SIZE, np.int64)
@@ -97,13 +97,13 @@ class Interpreter:
         for rows in self.relations.values():
             self._give_room(rows, room_for(rows.count))
 
-    def _blocks_of_list(self, wanted: Searched | Dated) -> ListEntries:
+    def _blocks_of_list(self, searched: Searched | Dated) -> ListEntries:
         """Return the blocks of the current tables that a list refers to, and the places of a lattice's key columns in them."""
-        if isinstance(wanted, Dated):
-            return [(layer.block, layer.block.arity, layer.ticks) for layer in wanted.now.layers(wanted.relation)], ()
-        relation, order, keys, part = wanted
+        if isinstance(searched, Dated):
+            return [(layer.block, layer.block.arity, layer.ticks) for layer in searched.now.layers(searched.relation)], ()
+        relation, order, keys, part = searched
         rows = self.relations.get(relation)
-        blocks = self.context.blocks(relation, part, order) if rows is None else rows.base(order, part)
+        blocks = self.context.blocks(relation, part, order) if rows is None else rows.blocks_beside_rows(order, part)
         key = rows.key if rows is not None and rows.sort >= at.MIN else ()
         key_places = tuple(map(order.index, key))
         return [(block, keys, None) for block in blocks if block.size], key_places
@@ -134,7 +134,7 @@ class Interpreter:
         reason is FAULT.
         """
         iterations = -1 if bounds.iterations is None else bounds.iterations
-        self.state[[at.SMALL, at.MOST, at.BUDGET, at.ITERATIONS]] = bounds.small, bounds.most, bounds.made, iterations
+        self.state[[at.SMALL, at.MOST, at.BUDGET, at.ITERATIONS]] = bounds.small, bounds.most, bounds.heads, iterations
         self.state[[at.MOST_WORK, at.SLICE]] = bounds.work, bounds.slice
         while True:
             if self._begins_shared_iteration():
@@ -210,8 +210,8 @@ class Interpreter:
         rows = next(rows for rows in self.relations.values() if rows.number == number)
         self._give_room(rows, room_for(max(rows.room, int(self.state[at.NEEDED]))))
 
-    def leave(self) -> None:
-        """Make the machine stop at the end of the running iteration."""
+    def stop_after_iteration(self) -> None:
+        """Make `run` stop at the end of the running iteration."""
         self.state[at.SMALL] = -1  # every delta is larger
 
     def _compact(self) -> None:
@@ -228,7 +228,7 @@ class Interpreter:
         self.versions[:, [at.MADE, at.BORN, at.RUNS]] = self.versions[:, [at.MADE_THEN, at.BORN_THEN, at.RUNS_THEN]]
         for rows in self.relations.values():
             entry = self.relation_table[rows.number]
-            forget_new(address_of(self.relation_table), rows.number * at.RELATION_SIZE, address_of(self.index_words))
+            remove_new_rows(address_of(self.relation_table), rows.number * at.RELATION_SIZE, address_of(self.index_words))
             rows.dead[entry[at.COUNT] :] = at.ALIVE
             entry[at.DEAD_COUNT] = np.count_nonzero(rows.dead)
 

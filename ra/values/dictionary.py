@@ -227,7 +227,7 @@ class Dictionary:
         """base: the first id; dense: the number of contents with dense ids."""
         self.form, self.base, self.dense, self.frozen = form, base, dense, frozen
         self.segments = list(segments)
-        self._given = len(self.segments)  # these segments may be mapped files, and are never merged
+        self._initial = len(self.segments)  # so many segments may be mapped files, and are never merged
         self._adding = threading.Lock()
 
     def __len__(self) -> int:
@@ -296,7 +296,7 @@ class Dictionary:
 
     def added(self):
         """Return the content added after the segments given at the start; None if there is none."""
-        added = self.segments[self._given :]
+        added = self.segments[self._initial :]
         return self.form.concat([segment.content for segment in added]) if added else None
 
     def content_from(self, position: int):
@@ -335,8 +335,8 @@ class Dictionary:
         parts = []
         numbers, _ = distinct_with_inverse(segment_of[order])
         for number in numbers:
-            inside = order[slice(*np.searchsorted(segment_of[order], [number, number + 1]))]
-            parts.append(self.form.take(segments[number].content, positions[inside] - starts[number]))
+            rows = order[slice(*np.searchsorted(segment_of[order], [number, number + 1]))]
+            parts.append(self.form.take(segments[number].content, positions[rows] - starts[number]))
         inverse = np.empty_like(order)
         inverse[order] = np.arange(len(order))
         return self.form.take(self.form.concat(parts), inverse)
@@ -358,7 +358,7 @@ class Dictionary:
 
     def _merge_last_two(self, segments: list[Segment]) -> bool:
         """Merge the last two segments of a list if the last is more than half as large; True if they were merged."""
-        if len(segments) - self._given < 2 or len(segments[-2]) >= 2 * len(segments[-1]):
+        if len(segments) - self._initial < 2 or len(segments[-2]) >= 2 * len(segments[-1]):
             return False
         first, second = segments[-2:]
         if first.content.nbytes + second.content.nbytes > _MAX_MERGED_BYTES:

@@ -68,16 +68,16 @@ def bits_of_encoded(value, kind: Kind) -> int | None:
 def encoded_values(column: np.ndarray, kind: Kind) -> list:
     """Return the Python values of a column of numbers: bool, date, datetime with the zone UTC, or timedelta. A date outside of
     the years 1 to 9999, which Python does not have, is the text of its number."""
-    found = column.tolist()
+    numbers = column.tolist()
     if kind == Kind.BOOL:
-        return [number != 0 for number in found]
+        return [number != 0 for number in numbers]
     if kind == Kind.DURATION:
-        return [timedelta(microseconds=number) for number in found]
+        return [timedelta(microseconds=number) for number in numbers]
     if kind == Kind.DATE:
-        return [EPOCH_DAY + timedelta(number) if LEAST_DAY <= number <= GREATEST_DAY else str(number) for number in found]
+        return [EPOCH_DAY + timedelta(number) if LEAST_DAY <= number <= GREATEST_DAY else str(number) for number in numbers]
     return [
         EPOCH + timedelta(microseconds=number) if LEAST_DAY <= number // DAY_MICROSECONDS <= GREATEST_DAY else str(number)
-        for number in found
+        for number in numbers
     ]
 
 
@@ -170,9 +170,9 @@ def _parse_timestamp(text: str) -> int | None:
 
 
 def _parse_duration(text: str) -> int | None:
-    if not (found := _DURATION.fullmatch(text)):
+    if not (match := _DURATION.fullmatch(text)):
         return None
-    sign, *numbers, fraction = found.groups()
+    sign, *numbers, fraction = match.groups()
     weeks, days, hours, minutes, seconds = (int(number or 0) for number in numbers)
     whole = (((weeks * 7 + days) * 24 + hours) * 60 + minutes) * 60 + seconds
     total = whole * 1_000_000 + int((fraction or "").ljust(6, "0"))

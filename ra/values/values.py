@@ -8,7 +8,7 @@ which are equal if the content is equal. Ids are assigned in three phases:
 2. The first `share` moves the symbols to a lexicon, too, and freezes all: from then on, in the driver and in workers, content
    that is not in the snapshot gets its hash as id, which is always negative. So no process has to ask another, and equal
    content has equal ids everywhere.
-3. A worker opens the snapshot from files, and returns the content that it added (`made`); the driver learns it, and the next
+3. A worker opens the snapshot from files, and returns the content that it added (`added`); the driver learns it, and the next
    snapshot brings it to all workers.
 """
 
@@ -62,8 +62,8 @@ class SymbolLexicon(Dictionary):
 
 
 class Lookups:
-    """The symbols and records of a run, as far as driver and workers share the code: `Values` or `SharedValues`. _records: the
-    dictionaries of records, by arity.
+    """The symbols and records of a run. `Values` are those of the driver, `SharedValues` those of a worker; this class has the
+    methods that they share. _records: the dictionaries of records, by arity.
     """
 
     _symbols: SymbolTable | SymbolLexicon
@@ -170,7 +170,7 @@ class Values(Lookups):
         self._shared = None
 
     def autoinc(self, size: int) -> np.ndarray:
-        """Return the next `size` numbers of a counter that begins at 0."""
+        """Return the next `size` numbers of the run's counter, which begins at 0: the values of autoinc()."""
         self.counter += size
         return np.arange(self.counter - size, self.counter)
 
@@ -189,12 +189,12 @@ class Values(Lookups):
         _, _, snapshot = self._shared
         return snapshot
 
-    def learn(self, made: "Made") -> None:
-        """Add the content that a worker made, unless it is known. Raises RuntimeError if two contents have the same hash."""
+    def learn(self, added: "AddedValues") -> None:
+        """Add the content that a worker added, unless it is known. Raises RuntimeError if two contents have the same hash."""
         self._freeze()
-        if made.symbols is not None:
-            self._symbols.intern(made.symbols)
-        for arity, rows in made.records.items():
+        if added.symbols is not None:
+            self._symbols.intern(added.symbols)
+        for arity, rows in added.records.items():
             self._lexicon(arity).encode(rows)
 
     def lexicons(self) -> dict[str, Dictionary]:
@@ -263,7 +263,7 @@ class Values(Lookups):
 
 @dataclass
 class Known:
-    """A lookup of symbols and records that adds none: unknown content gets an id that no tuple has."""
+    """A lookup of known symbols and records. It adds none: unknown content gets an id that no tuple has (`NO_ID`)."""
 
     values: Values
 
@@ -296,13 +296,13 @@ class Snapshot:
         return _dictionary_of(form, self.base, [Segment.load(form, saved) for saved in self.segments], self.dense, frozen=True)
 
 
-def _dictionary_of(form: Form, *given, **options) -> Dictionary:
+def _dictionary_of(form: Form, *arguments, **options) -> Dictionary:
     """Make a dictionary of symbols or of records, by the form of its content."""
-    return (SymbolLexicon if form is Strings else Dictionary)(form, *given, **options)
+    return (SymbolLexicon if form is Strings else Dictionary)(form, *arguments, **options)
 
 
 @dataclass
-class Made:
+class AddedValues:
     """New content of a worker, for the driver to learn. symbols: a pyarrow string array, or None; records: the fields (arity,
     n) of new records by arity.
     """
@@ -343,7 +343,7 @@ class SharedValues(Lookups):
         return self._open(arity, self.records.get(arity, Snapshot(FIRST_RECORD)))
 
     def _open(self, key: object, snapshot: Snapshot) -> Dictionary:
-        """Return a dictionary of the snapshot. Files that this host lacks are written first, each completely or not at all."""
+        """Return the dictionary of symbols (key: Strings) or of records of `key` fields. Writes files that the host lacks."""
         if key not in self._opened:
             for path, broadcast in self.files.items():
                 if not os.path.exists(path):
@@ -355,8 +355,9 @@ class SharedValues(Lookups):
     def autoinc(self, size: int) -> np.ndarray:
         raise RuntimeError("autoinc() counts in the driver alone; a worker cannot give out numbers that nobody else has")
 
-    def made(self) -> Made:
+    def added(self) -> AddedValues:
         """Return the content that this worker has added, for `Values.learn`."""
-        added = {key: lexicon.added() for key, lexicon in self._opened.items()}
-        symbols = added.pop(Strings, None)
-        return Made(symbols, {arity: rows for arity, rows in added.items() if isinstance(arity, int) and rows is not None})
+        content = {key: lexicon.added() for key, lexicon in self._opened.items()}
+        symbols = content.pop(Strings, None)
+        records = {arity: rows for arity, rows in content.items() if isinstance(arity, int) and rows is not None}
+        return AddedValues(symbols, records)

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from semi_naive.io.errors import BadInput
-from semi_naive.io.files import io_errors
+from semi_naive.io.files import COMPRESSED, io_errors
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
 NAMED_FILE = re.compile(r"([A-Za-z_?][\w?.]*)=(.+)", re.DOTALL)
-DATA = ".facts", ".tsv", ".csv", ".mtx", ".gz", ".json", ".parquet", ".sqlite", ".db"  # extensions of data, never of programs
+# The extensions of data, never of programs.
+DATA = (".facts", ".tsv", ".csv", ".mtx", ".json", ".jsonl", ".parquet", ".arrow", ".feather", ".sqlite", ".db", *COMPRESSED)
 RULES_NAME = "-e"  # the name of a program given by -e, in messages
 
 

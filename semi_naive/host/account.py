@@ -45,9 +45,9 @@ class Account:
         self.paying: tuple[str, float] | None = None  # the current part and its start; None: no part is charged
         self.thread: int | None = None  # the thread in which it is open
 
-    def turn(self, name: str | None, since: float | None = None) -> str | None:
-        """Charge this part from now on, or from a time of `perf_counter`; None charges no part. Return the part that was
-        charged before."""
+    def charge(self, name: str | None, since: float | None = None) -> str | None:
+        """Charge the time from now on, or from `since` (a time of `perf_counter`), to the part `name`; None charges no part.
+        Return the part that was charged before."""
         now = time.perf_counter()
         before, begun = self.paying or (None, now)
         if before is not None:
@@ -69,18 +69,18 @@ class Account:
 
     @contextmanager
     def open(self, name: str = "other", since: float | None = None) -> Iterator["Account"]:
-        """Make each `part` of this thread a part of this account while the block runs; time outside of them is charged to this
-        part. If another thread has the account open, only that one is charged."""
+        """Open the account in this thread while the block runs: each `part` of the thread is charged to it, and time outside of
+        them to the part `name`. If another thread has the account open, only that thread is charged."""
         own, outer = threading.get_ident(), current()
         if self.thread not in (None, own):
             yield self
             return
-        thread, before = self.thread, self.turn(name, since)
+        thread, before = self.thread, self.charge(name, since)
         self.thread, _here.account = own, self
         try:
             yield self
         finally:
-            self.turn(before)
+            self.charge(before)
             self.thread, _here.account = thread, outer
 
 
@@ -97,15 +97,16 @@ class part(ContextDecorator):
 
     def __enter__(self) -> None:
         account = current()
-        if account is not None and self.of and (account.paying or ("",))[0] != self.of:
-            account = None
+        if account is not None and self.of:
+            charged, _ = account.paying or ("", 0.0)
+            account = account if charged == self.of else None
         self.account = account
         if account is not None:
-            self.before = account.turn(self.name)
+            self.before = account.charge(self.name)
 
     def __exit__(self, *error) -> None:
         if self.account is not None:
-            self.account.turn(self.before)
+            self.account.charge(self.before)
 
 
 def current() -> Account | None:
@@ -115,9 +116,10 @@ def current() -> Account | None:
 
 @contextmanager
 def open_account(name: str = "other", since: float | None = None) -> Iterator[Account]:
-    """Open the account of this thread again, if no run has claimed it, such as a command's; otherwise a new one."""
-    known = current()
-    with (Account() if known is None or known.claimed else known).open(name, since) as account:
+    """Open an account while the block runs: the account that is open in this thread, such as a command's, if no run has claimed
+    it; else a new one. name, since: see `Account.open`."""
+    open_one = current()
+    with (Account() if open_one is None or open_one.claimed else open_one).open(name, since) as account:
         yield account
 
 

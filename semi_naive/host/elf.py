@@ -46,29 +46,30 @@ class _Symbol(NamedTuple):
 
 
 def layout(code: bytes) -> ObjectLayout | None:
-    """Lay out an object file; None if it is none that can be loaded here. Unwinding tables are left out."""
+    """Return the layout in memory of an object file, without unwinding tables; None if it cannot be loaded without LLVM."""
     header = HEADER.unpack_from(code.ljust(HEADER.size))
     if header[:3] != RELOCATABLE_X86_64:
         return None
     begin, size, count = header[6], header[11], header[12]  # of the table of sections
     sections = [_Section(*SECTION.unpack_from(code, begin + size * number)) for number in range(count)]
-    loaded = {n: each for n, each in enumerate(sections) if each.flags & ALLOCATED and each.type != UNWINDING}
-    if any(each.flags & WRITABLE or each.type == NO_BITS for each in loaded.values()):
+    loaded = {n: section for n, section in enumerate(sections) if section.flags & ALLOCATED and section.type != UNWINDING}
+    if any(section.flags & WRITABLE or section.type == NO_BITS for section in loaded.values()):
         return None  # variables are `COMMON`: numba makes no others
     offsets, end = {}, 0
     for number, section in loaded.items():
         offsets[number] = _aligned(end, section.alignment)
         end = offsets[number] + section.size
     variables = end = _aligned(end, mmap.PAGESIZE)
-    symbols, places = [each for table in sections if table.type == SYMBOLS for each in _symbols(code, sections, table)], []
+    symbols = [symbol for table in sections if table.type == SYMBOLS for symbol in _symbols(code, sections, table)]
+    places: list[int | None] = []  # the offset of each symbol in memory; None if it is elsewhere
     for symbol in symbols:
         place = offsets[symbol.section] + symbol.value if symbol.section in offsets else None
         if symbol.section == COMMON:
             place = _aligned(end, symbol.value)
             end = place + symbol.size
         places.append(place)
-    inner: list[tuple[int, int]] = []
-    outer: dict[str, list[tuple[int, int]]] = {}
+    inner: list[tuple[int, int]] = []  # relocations to symbols of this file
+    outer: dict[str, list[tuple[int, int]]] = {}  # relocations to symbols elsewhere
     for offset, kind, number, addend in _relocations(code, sections, offsets):
         place, symbol = places[number], symbols[number]
         if kind != ABSOLUTE or (place is None and symbol.section != UNDEFINED):
@@ -78,7 +79,7 @@ def layout(code: bytes) -> ObjectLayout | None:
         else:
             inner.append((offset, place + addend))
     parts = [(section.offset, section.size, offsets[number]) for number, section in loaded.items()]
-    named = {each.name: place for each, place in zip(symbols, places, strict=True) if place is not None and each.name}
+    named = {symbol.name: place for symbol, place in zip(symbols, places, strict=True) if place is not None and symbol.name}
     return ObjectLayout(end, variables, parts, named, inner, outer)
 
 

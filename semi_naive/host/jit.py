@@ -38,7 +38,7 @@ LOADING, COMPILING = 0.001, 0.3  # seconds that a kernel may run uncompiled befo
 mode = "auto" if os.environ.get("NUMBA_DISABLE_JIT", "0") == "0" else "uncompiled"  # tests also set "compiled"
 
 _lock = threading.RLock()
-_known: list[Kernel] = []  # all kernels that have signatures
+_kernels: list[Kernel] = []  # all kernels that have signatures
 
 
 class _ThreadState(threading.local):
@@ -58,8 +58,8 @@ class _Process:
     loaded = False
 
 
-def njit(*given, cache=False, few=None, scratch="", uncompiled=None, **options):
-    """Make a kernel of a function, as a decorator used like `numba.njit`; given: the function, or the signatures.
+def njit(*arguments, cache=False, few=None, scratch="", uncompiled=None, **options):
+    """Make a kernel of a function, as a decorator used like `numba.njit`; arguments: the function, or the signatures.
 
     few: the numbers in the arguments' arrays below which a call is not worth compiling, by default `UNCOMPILED_NUMBERS`, or
     `NUMPY_NUMBERS`; scratch: names of arguments that do not count, as they are buffers, separated by blanks.
@@ -67,9 +67,9 @@ def njit(*given, cache=False, few=None, scratch="", uncompiled=None, **options):
 
     With signatures, one process of the host compiles a kernel, and the others wait for it.
     """
-    if len(given) == 1 and isinstance(given[0], FunctionType):
-        return njit(cache=cache, **options)(given[0])
-    signatures = given[0] if given and isinstance(given[0], list) else given
+    if len(arguments) == 1 and isinstance(arguments[0], FunctionType):
+        return njit(cache=cache, **options)(arguments[0])
+    signatures = arguments[0] if arguments and isinstance(arguments[0], list) else arguments
     few = few or (NUMPY_NUMBERS if uncompiled else UNCOMPILED_NUMBERS)
     return lambda function: Kernel(function, list(signatures), cache, few, scratch.split(), uncompiled or function, options)
 
@@ -77,7 +77,8 @@ def njit(*given, cache=False, few=None, scratch="", uncompiled=None, **options):
 @dataclass(eq=False)
 class Kernel:
     """A function that may be compiled. It has the attributes of a dispatcher that numba reads when it compiles a caller:
-    `py_func`, `targetoptions` and `_numba_type_`."""
+    `py_func`, `targetoptions` and `_numba_type_`. few, scratch, uncompiled: see `njit`. counted: the places of the arguments
+    whose sizes are compared with `few`."""
 
     py_func: Callable
     signatures: list
@@ -93,14 +94,14 @@ class Kernel:
     def __post_init__(self):
         functools.update_wrapper(self, self.py_func)
         names = self.py_func.__code__.co_varnames[: self.py_func.__code__.co_argcount]
-        self.counted = [place for place, name in enumerate(names) if name not in self.scratch]  # for the size of a call
+        self.counted = [place for place, name in enumerate(names) if name not in self.scratch]
         self.typed = all(isinstance(signature, Signature) for signature in self.signatures)
         if self.signatures:
-            _known.append(self)
+            _kernels.append(self)
 
     def __call__(self, *arguments):
         if self.entry is None and (_thread.uncompiled or self._is_small_call(arguments)):
-            return self._run(arguments) if _thread.uncompiled else self._timed(arguments)
+            return self._run(arguments) if _thread.uncompiled else self._run_timed(arguments)
         try:
             return (self.entry or self.compiled())(*arguments)
         except SystemError as error:  # numba turns an interrupt into one
@@ -127,7 +128,7 @@ class Kernel:
             return self.seconds < COMPILING or _Process.seconds < UNCOMPILED_SECONDS
         return self.seconds < LOADING and numbers <= UNLOADED_NUMBERS
 
-    def _timed(self, arguments):
+    def _run_timed(self, arguments):
         """Run the kernel and the kernels that it calls as Python, with unsigned arithmetic that wraps around, and add the time
         to that of uncompiled kernels."""
         begun = time.perf_counter()
@@ -150,16 +151,16 @@ class Kernel:
         if not self.signatures:
             return self.uncompiled(*arguments)
         signature, values = self._converted(arguments)
-        return signature.result.returned(self.uncompiled(*values))
+        return signature.result.as_result(self.uncompiled(*values))
 
     def _converted(self, arguments) -> tuple[Signature, list]:
         """Return the first signature that accepts the arguments, and the arguments converted to its types."""
         for signature in self.signatures[:-1]:
             try:
-                return signature, signature.given(arguments)
+                return signature, signature.as_argument(arguments)
             except TypeError:
                 pass
-        return self.signatures[-1], self.signatures[-1].given(arguments)
+        return self.signatures[-1], self.signatures[-1].as_argument(arguments)
 
     @property
     def _numba_type_(self):
@@ -175,7 +176,7 @@ class Kernel:
     def compiled(self) -> Callable:
         """Return the machine code of the kernel, loaded or compiled."""
         if self.entry is None:
-            with part("kernels"), locked(_lock), deferred():  # what the linker calls loses an interrupt
+            with part("kernels"), locked(_lock), deferred():  # an interrupt is lost in Python code that the linker calls
                 if self.entry is None:
                     _Process.loaded = True
                     self.entry = self._loaded() or self.dispatcher
@@ -190,20 +191,20 @@ class Kernel:
         functions = native.load(self)
         if functions is None:
             return None
-        checking = [signature.checking(each) for signature, each in zip(self.signatures, functions, strict=True)]
-        if len(checking) == 1:
-            return checking[0]
+        checked = [signature.checking(each) for signature, each in zip(self.signatures, functions, strict=True)]
+        if len(checked) == 1:
+            return checked[0]
 
         def dispatch(*arguments):
             signature, _ = self._converted(arguments)
-            return checking[self.signatures.index(signature)](*arguments)
+            return checked[self.signatures.index(signature)](*arguments)
 
         return dispatch
 
 
 def defined_kernels() -> list[Kernel]:
     """Return the kernels defined with signatures so far. A kernel without signatures is called only by other kernels."""
-    return list(_known)
+    return list(_kernels)
 
 
 def load_kernels(names: Iterable[str] = ()) -> None:
@@ -213,7 +214,7 @@ def load_kernels(names: Iterable[str] = ()) -> None:
         from semi_naive.host.native import is_cached
 
     names = set(names)
-    for kernel in _known:
+    for kernel in _kernels:
         if mode != "uncompiled" and (not names or name_of(kernel) in names) and is_cached(kernel):
             kernel.compiled()
 

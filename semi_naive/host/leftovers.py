@@ -40,7 +40,7 @@ def add_process(process: subprocess.Popen) -> None:
 
 def is_ours(process: subprocess.Popen | None) -> bool:
     """True if a process is registered to be ended at exit."""
-    return any(one is process for _, one in _processes)
+    return any(registered is process for _, registered in _processes)
 
 
 def folders() -> list[str]:
@@ -71,7 +71,7 @@ def end(patience: float = 0.0) -> None:
     ended = [process for started, process in list(_processes) if started == ours]
     for process in ended:
         end_process(process, patience)
-    paths = [path for path, made in list(_paths.items()) if made == ours]
+    paths = [path for path, registrar in list(_paths.items()) if registrar == ours]
     for path in paths:
         _remove(path)
     if ended and not patience:  # processes that were not waited for may have written there meanwhile

@@ -43,7 +43,8 @@ class Room:
 
 
 def gigabytes(size: float) -> str:
-    """
+    """Return a number of bytes as text, in gigabytes or, below 0.5 of them, in megabytes.
+
     >>> gigabytes(3 << 29), gigabytes(5 << 20)
     ('1.5 GB', '5 MB')
     """
@@ -118,14 +119,14 @@ Group = tuple[Path, str, GroupFiles]  # a control group's folder, its descriptio
 @functools.cache
 def _groups() -> list[Group]:
     """Return the control groups of this process that have a limit."""
-    found: list[Group] = []
+    groups: list[Group] = []
     with contextlib.suppress(OSError):
         for line in Path("/proc/self/cgroup").read_text().splitlines():
             _, kinds, path = line.split(":", 2)
             roots = {"": ("/sys/fs/cgroup", "/sys/fs/cgroup/unified"), "memory": ("/sys/fs/cgroup/memory",)}.get(kinds, ())
             for root in map(Path, roots):
-                found += _groups_above(root, path, VERSION_1 if kinds else VERSION_2)
-    return found
+                groups += _groups_above(root, path, VERSION_1 if kinds else VERSION_2)
+    return groups
 
 
 def _groups_above(root: Path, path: str, files: GroupFiles) -> Iterator[Group]:

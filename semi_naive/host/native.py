@@ -43,7 +43,7 @@ SERIALIZE, HASH_BYTES = "numba.core.serialize", 20  # where numba unpickles, and
 class ObjectLayout(NamedTuple):
     """The places in memory of an object file's parts. All offsets are from the start of a mapping of `size` bytes.
 
-    sections: (position in the file, bytes, offset); variables: the offset of what is written to, at a page's start.
+    sections: (position in the file, bytes, offset); variables: the offset of the writable part, at a page's start.
     symbols: the offsets of functions and variables by name.
     inner: (offset, offset whose address goes there); outer: for a symbol elsewhere (offset, addend).
     """
@@ -77,8 +77,8 @@ def load(kernel) -> list[Callable] | None:
     not check the types of arrays."""
     functions = []
     for signature in kernel.signatures:
-        found = ((path, data) for path in places(kernel, signature) if (data := private.load(path)))
-        path, data = next(found, (None, None))
+        cached_files = ((path, data) for path in places(kernel, signature) if (data := private.load(path)))
+        path, data = next(cached_files, (None, None))
         if data is None:
             return None
         try:
@@ -128,13 +128,13 @@ class _Linker:
     """The machine code that this process has loaded.
 
     helpers: numba's C modules; addresses: of the symbols in them, and of Python's objects; engine: LLVM's, if it has code.
-    kept: memory that code is in or refers to.
+    kept_alive: memory that code is in or refers to.
     """
 
     helpers: dict[str, ModuleType] = {}
     addresses: dict[str, int] = {}
     engine: Any = None
-    kept: list = []
+    kept_alive: list = []
 
 
 def _link(function: FunctionType, object_code: ObjectCode) -> Callable:
@@ -150,7 +150,7 @@ def _link(function: FunctionType, object_code: ObjectCode) -> Callable:
         environments.append(environment)
         if address := address_of(symbol):
             ctypes.c_void_p.from_address(address).value = id(environment)
-    _Linker.kept += environments
+    _Linker.kept_alive += environments
     entry, module_of_function = address_of(object_code.entry), sys.modules[function.__module__]
     make_function = helpers["_dynfunc"].make_function
     return make_function(module_of_function, function.__name__, function.__doc__ or "", entry, environments[0], ())
@@ -159,7 +159,7 @@ def _link(function: FunctionType, object_code: ObjectCode) -> Callable:
 def _address_in_layout(code: bytes, layout: ObjectLayout) -> Callable[[str], int]:
     """Load an object file that is laid out. Return a function for the address of a symbol in it, 0 if it has none."""
     memory, base = _load_code(code, layout, _address)
-    _Linker.kept.append(memory)
+    _Linker.kept_alive.append(memory)
     symbols = layout.symbols
     return lambda symbol: base + symbols[symbol] if symbol in symbols else 0
 
@@ -204,12 +204,12 @@ def _address_by_llvm(object_code: ObjectCode) -> Callable[[str], int]:
 @functools.cache
 def _address(symbol: str) -> int:
     """Return the address of a symbol of Python, of numba's C modules, or of a library that Python has loaded."""
-    found = _Linker.addresses.get(symbol)
-    if found is None and hasattr(ctypes.pythonapi, symbol):
-        found = ctypes.cast(getattr(ctypes.pythonapi, symbol), ctypes.c_void_p).value
-    if not found:
+    address = _Linker.addresses.get(symbol)
+    if address is None and hasattr(ctypes.pythonapi, symbol):
+        address = ctypes.cast(getattr(ctypes.pythonapi, symbol), ctypes.c_void_p).value
+    if not address:
         raise LookupError(f"it refers to {symbol}, which is in no library")
-    return found
+    return address
 
 
 def _helpers() -> dict[str, ModuleType]:
@@ -286,11 +286,11 @@ def _machine() -> tuple:
 
 
 def _processor() -> list[str]:
-    """Return what names a processor and its instructions."""
+    """Return a description of this processor and its instructions, as lines of text."""
     with contextlib.suppress(OSError), open("/proc/cpuinfo") as file:
         first_core = itertools.takewhile(str.strip, file)  # up to a blank line; the other cores are alike
-        if found := [line for line in first_core if line.startswith(PROCESSOR_FIELDS)]:
-            return found  # other processors have other fields
+        if lines := [line for line in first_core if line.startswith(PROCESSOR_FIELDS)]:
+            return lines  # other processors have other fields
     from llvmlite import binding
 
     return [binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()]

@@ -23,14 +23,14 @@ def number(value: float) -> str:
     return _scaled(value, " kMGTPE")
 
 
-def quantity(count: float, what: str, several: str = "", show: Callable[[float], str] = in_full) -> str:
-    """Return a number with its noun. several: the plural, if it is not formed by an s.
+def quantity(count: float, noun: str, plural: str = "", show: Callable[[float], str] = in_full) -> str:
+    """Return a number with its noun. plural: the plural, if it is not formed by an s.
 
     >>> quantity(1, "iteration"), quantity(1200, "tuple"), quantity(0.3, "rule"), quantity(2, "stratum", "strata")
     ('1 iteration', '1,200 tuples', '0 rules', '2 strata')
     """
-    shown = show(count)
-    return f"{shown} {what if shown == '1' else several or what + 's'}"
+    digits = show(count)
+    return f"{digits} {noun if digits == '1' else plural or noun + 's'}"
 
 
 def with_article(word: str) -> str:
@@ -42,13 +42,13 @@ def with_article(word: str) -> str:
     return f"{'an' if word[:1].lower() in tuple('aeio') else 'a'} {word}"
 
 
-def about(count: float, what: str, several: str = "") -> str:
+def about(count: float, noun: str, plural: str = "") -> str:
     """Return a count, rounded to a few digits, with its noun.
 
     >>> about(1, "tuple"), about(21_402_960, "tuple")
     ('1 tuple', '21.4 M tuples')
     """
-    return quantity(count, what, several, number)
+    return quantity(count, noun, plural, number)
 
 
 def size(count: float) -> str:

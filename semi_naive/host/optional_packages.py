@@ -8,7 +8,7 @@ class NotInstalled(ImportError):
 
 
 def import_optional(package: str, by: str, requirement: str | None = None):
-    """Import the module of that name. requirement: the argument for pip, if it is not the name."""
+    """Import an optional package, and return it. by: the function that needs it, for errors; requirement: its name for pip."""
     try:
         return import_module(package)
     except ImportError:

@@ -56,10 +56,10 @@ def first_private(folders: Iterable[str | os.PathLike]) -> Path:
     process ends."""
     for path in folders:
         try:
-            found = folder(path)
-            _check_above(found)
-            if os.access(found, os.W_OK):
-                return Path(found)
+            path_of_folder = folder(path)
+            _check_above(path_of_folder)
+            if os.access(path_of_folder, os.W_OK):
+                return Path(path_of_folder)
             log.info("%s is not used: it cannot be written", path)
         except NotPrivate as error:
             log.warning("a folder is not used, as others could put code there: %s", error)

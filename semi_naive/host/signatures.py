@@ -30,11 +30,11 @@ class KernelType:
         """Return the same type of numba. types: the module `numba.types`."""
         raise NotImplementedError
 
-    def given(self, value):
+    def as_argument(self, value):
         """Convert an argument as compiled code does. Raises TypeError if it is of another kind."""
         return value
 
-    def returned(self, value):
+    def as_result(self, value):
         """Convert a result as compiled code does."""
         return value
 
@@ -61,30 +61,30 @@ class Scalar(KernelType):
 class Integer(Scalar):
     """An integer of the numpy type."""
 
-    def given(self, value):
+    def as_argument(self, value):
         """Convert an argument as compiled code does: a larger one wraps around."""
         try:
             return self.dtype.type(value)
         except OverflowError:  # which a cast does not know
             return np.uint64(operator.index(value) & WORD_MASK).astype(self.dtype)
 
-    def returned(self, value) -> int:
+    def as_result(self, value) -> int:
         return operator.index(value)  # a TypeError, if it has become a float on the way
 
 
 class Boolean(Scalar):
     """A boolean."""
 
-    def given(self, value) -> bool:
+    def as_argument(self, value) -> bool:
         return bool(value)
 
-    returned = given
+    as_result = as_argument
 
 
 class Nothing(Scalar):
     """The type of a kernel without result."""
 
-    def returned(self, value) -> None:
+    def as_result(self, value) -> None:
         return None
 
 
@@ -105,7 +105,7 @@ class Array(KernelType):
     def of_numba(self, types):
         return types.Array(self.of.of_numba(types), self.dimensions, self.layout, readonly=self.readonly)
 
-    def given(self, value) -> np.ndarray:
+    def as_argument(self, value) -> np.ndarray:
         """Check that an argument is an array of this type."""
         if isinstance(value, np.ndarray) and value.dtype == self.of.dtype and value.ndim == self.dimensions:
             if value.flags.num & self.flags == self.flags:
@@ -123,11 +123,11 @@ class Tuple(KernelType):
     def of_numba(self, types):
         return types.Tuple(tuple(each.of_numba(types) for each in self.of))
 
-    def given(self, value) -> tuple:
-        return tuple(each.given(one) for each, one in zip(self.of, value, strict=True))
+    def as_argument(self, value) -> tuple:
+        return tuple(each.as_argument(one) for each, one in zip(self.of, value, strict=True))
 
-    def returned(self, value) -> tuple:
-        return tuple(each.returned(one) for each, one in zip(self.of, value, strict=True))
+    def as_result(self, value) -> tuple:
+        return tuple(each.as_result(one) for each, one in zip(self.of, value, strict=True))
 
 
 @dataclass(frozen=True)
@@ -140,23 +140,23 @@ class Signature:
     def of_numba(self, types):
         return self.result.of_numba(types)(*(each.of_numba(types) for each in self.arguments))
 
-    def given(self, values) -> list:
+    def as_argument(self, values) -> list:
         """Convert arguments as compiled code does.
 
         >>> i64 = types.Array(types.int64, 1, "C")
-        >>> types.void(i64, types.uint64).given((np.arange(2), -1))
+        >>> types.void(i64, types.uint64).as_argument((np.arange(2), -1))
         [array([0, 1]), np.uint64(18446744073709551615)]
-        >>> types.void(i64).given((np.arange(2.0),))
+        >>> types.void(i64).as_argument((np.arange(2.0),))
         Traceback (most recent call last):
         TypeError: expected a writeable contiguous array of int64, of 1 dimensions, found array([0., 1.])
         """
         if len(values) != len(self.arguments):
             raise TypeError(f"expected {quantity(len(self.arguments), 'argument')}, found {len(values)}")
-        return [each.given(value) for each, value in zip(self.arguments, values, strict=True)]
+        return [each.as_argument(value) for each, value in zip(self.arguments, values, strict=True)]
 
     def checking(self, function: Callable) -> Callable:
-        """Return a function that calls machine code, which does not look at the types of arrays, with arguments of this
-        signature. It raises TypeError for others. An array takes 0.1 µs."""
+        """Return a function that checks its arguments, and calls `function` with them: machine code, which does not check the
+        types of arrays. It raises TypeError for arguments that are not of this signature. An array takes 0.1 µs."""
         arrays = [
             (place, each.of.dtype, each.dimensions, each.flags)
             for place, each in enumerate(self.arguments)
@@ -166,7 +166,7 @@ class Signature:
 
         def call(*values):
             if len(values) != count or has_tuples:
-                return function(*self.given(values))
+                return function(*self.as_argument(values))
             for place, dtype, dimensions, flags in arrays:
                 value = values[place]
                 if (
@@ -175,7 +175,7 @@ class Signature:
                     or value.ndim != dimensions
                     or value.flags.num & flags != flags
                 ):
-                    return function(*self.given(values))  # an error, or a subclass or an equal type
+                    return function(*self.as_argument(values))  # an error, or a subclass or an equal type
             return function(*values)
 
         return call

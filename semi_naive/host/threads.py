@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 WAITING_RESULTS_A_THREAD = 2  # results for each thread that are computed before the caller takes them
 
-Given = TypeVar("Given")
-Made = TypeVar("Made")
+Argument = TypeVar("Argument")
+Result = TypeVar("Result")
 
 
 def cpus() -> int:
@@ -24,27 +24,28 @@ def cpus() -> int:
 
 
 def in_threads(
-    make: Callable[[Given], Made], given: Iterable[Given], threads: int | None = None, leave: Callable[[], None] = lambda: None
-) -> Iterator[Made]:
-    """Yield make(x) for each x of `given`, in order, computed by as many threads as there are cores.
+    function: Callable[[Argument], Result], arguments: Iterable[Argument], threads: int | None = None,
+    on_end: Callable[[], None] = lambda: None,
+) -> Iterator[Result]:  # fmt: skip
+    """Yield function(x) for each x of `arguments`, in order, computed by threads, by default one for each core.
 
     At most `WAITING_RESULTS_A_THREAD` results for each thread are stored, which bounds memory. When the iteration ends, even by
-    an error or Ctrl-C, it calls `leave`, and then waits until no call is running. The calls run in the caller's context, and so
-    under its limits (`host.limits`). Threads are reused: creating and ending them takes 0.2 ms, as long as many rules take.
+    an error or Ctrl-C, it calls `on_end`, and then waits until no call is running. The calls run in the caller's context, and
+    so under its limits (`host.limits`). Threads are reused: creating and ending them takes 0.2 ms, as long as many rules take.
     """
     threads, pool = threads or cpus(), None
     waiting: deque[Future] = deque()
     try:
-        for argument in given:
+        for argument in arguments:
             pool = pool or _take_pool(threads)
-            waiting.append(pool.submit(copy_context().run, make, argument))
+            waiting.append(pool.submit(copy_context().run, function, argument))
             limits.check_limits()
             if len(waiting) > WAITING_RESULTS_A_THREAD * threads:
                 yield _first_result(waiting)
         while waiting:
             yield _first_result(waiting)
     finally:
-        leave()
+        on_end()
         for future in waiting:
             future.cancel()
         if pool is not None:
@@ -54,7 +55,7 @@ def in_threads(
             _idle[threads].append(pool)
 
 
-def ahead(values: Iterator[Made]) -> Iterator[Made]:
+def ahead(values: Iterator[Result]) -> Iterator[Result]:
     """Yield the values of an iterator. A thread computes the next WAITING_RESULTS_A_THREAD while the caller uses one."""
     end: Any = object()
     return takewhile(lambda value: value is not end, in_threads(lambda _: next(values, end), count(), 1))

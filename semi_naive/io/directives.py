@@ -45,8 +45,8 @@ class Options:
     out: IO[Any] | None = None
     sandbox: Sandbox | None = None
 
-    def printed(self, text: bytes | np.ndarray) -> None:
-        """Write text to standard output in one piece. Raises OSError, naming it, if standard output is closed or full."""
+    def print_bytes(self, text: bytes | np.ndarray) -> None:
+        """Write UTF-8 text to standard output in one piece. Raises an OSError that names it if it is closed or full."""
         stream = self.out or sys.stdout
         binary = getattr(stream, "buffer", None)
         try:
@@ -65,17 +65,17 @@ DEFAULT = Options()
 def format_of(directive: FileDirective, relation: Relation, to_stdout: bool = False) -> Format:
     """Return the `Format` of a directive on `relation`. Raises BadInput for an invalid parameter. to_stdout: an .output is
     written to standard output."""
-    given = directive.parameters
+    parameters = directive.parameters
     reading = directive.kind == "input"
-    default_io = "parquet" if given.get("filename", "").endswith(".parquet") else "file"
-    io = "stdoutprintsize" if directive.kind == "printsize" else str(given.get("IO", default_io))
+    default_io = "parquet" if parameters.get("filename", "").endswith(".parquet") else "file"
+    io = "stdoutprintsize" if directive.kind == "printsize" else str(parameters.get("IO", default_io))
     io = "stdout" if to_stdout and directive.kind == "output" else io
-    known = READABLE if reading else WRITABLE
-    if io not in known:
+    allowed = READABLE if reading else WRITABLE
+    if io not in allowed:
         message = f'.{directive.kind} {relation.name}: there is no IO="{io}"'
-        raise BadInput(message, *directive_place(directive), hint=f"known are {', '.join(known)}")
-    rfc4180 = _is_true(given, "rfc4180")
-    delimiter = given.get("delimiter", "," if rfc4180 else "\t")
+        raise BadInput(message, *directive_place(directive), hint=f"known are {', '.join(allowed)}")
+    rfc4180 = _is_true(parameters, "rfc4180")
+    delimiter = parameters.get("delimiter", "," if rfc4180 else "\t")
     if not delimiter or (rfc4180 and '"' in delimiter):
         hint = "a delimiter has at least one character, and no quote where rfc4180 is true"
         raise BadInput(
@@ -84,14 +84,14 @@ def format_of(directive: FileDirective, relation: Relation, to_stdout: bool = Fa
     names = delimiter.join(name for name, _ in relation.attributes)
     return Format(
         io=io,
-        name=given.get("name", relation.name),
+        name=parameters.get("name", relation.name),
         delimiter=delimiter,
-        headers=_is_true(given, "headers") or to_stdout,
+        headers=_is_true(parameters, "headers") or to_stdout,
         rfc4180=rfc4180,
-        compress=given.get("compress", "false") != "false",
-        objects=given.get("format") == "object",
+        compress=parameters.get("compress", "false") != "false",
+        objects=parameters.get("format") == "object",
         columns=_columns(directive, relation) if reading else None,
-        header=given.get("attributeNames", names),
+        header=parameters.get("attributeNames", names),
     )
 
 
@@ -123,9 +123,9 @@ def directive_place(directive: FileDirective) -> tuple[str | None, int | None, i
     return (span.file, span.line, span.column) if span else (None, None, None)
 
 
-def _is_true(given: dict, name: str) -> bool:
+def _is_true(parameters: dict, name: str) -> bool:
     """True if the parameter with a name is "true", in any case; it is false by default."""
-    return str(given.get(name, "false")).lower() == "true"
+    return str(parameters.get(name, "false")).lower() == "true"
 
 
 def _columns(directive: FileDirective, relation: Relation) -> dict | None:

@@ -112,7 +112,7 @@ def edge_source(
     """Return the edges in `data` as a `Source`: facts of a relation `edges` with two attributes, both numbers or both symbols,
     as `source.relation` says. `Program.run` accepts it as the facts of any relation of these types.
 
-    data: a path (.facts .tsv .csv .txt .mtx, each also with .gz; .parquet, a file or a directory; .arrow .feather; .json
+    data: a path (.facts .tsv .csv .txt .mtx, also compressed; .parquet, a file or a directory; .arrow .feather; .json
     .jsonl; .sqlite .db, with a table `edges` or a single one), a pattern of paths (edges/*.parquet), an (n, 2) integer array,
     a pandas, polars or Spark DataFrame or a pyarrow table of two columns, a networkx DiGraph (nodes all integers or all
     strings), or an iterable of such pairs, which becomes a list.

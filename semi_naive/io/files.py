@@ -13,32 +13,125 @@ from pathlib import Path
 from semi_naive.host.files import discard, replacing, unfinished
 from semi_naive.io.errors import BadInput
 
-GZIP_MAGIC = b"\x1f\x8b"
+# The suffixes of compressed files, and the bytes with which these begin; none where text may begin so.
+COMPRESSED = {".gz": b"\x1f\x8b", ".bz2": b"", ".xz": b"\xfd7zXZ\0", ".zst": b"\x28\xb5\x2f\xfd"}
+MAGIC_BYTES = 6  # the most of these bytes
+SKIPPED_BYTES = 1 << 20  # bytes that are decompressed at a time to go forward
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 MAX_LINE_BYTES = 1 << 20
+STANDARD_INPUT = "-"
 
 
 def contents(path: str) -> bytes:
-    """Return all bytes of a file at a path or URI, decompressed if it is gzip."""
+    """Return all bytes of a file at a path or URI, decompressed."""
     with io_errors(path), open_binary(path) as stream:
         return stream.read()
 
 
 def open_binary(path: str):
-    """Return a seekable binary stream over a local path or URI. It is decompressed if the name ends with .gz, or the content is
-    gzip."""
+    """Return a seekable binary stream over a local path or URI. It is decompressed if the name ends in one of COMPRESSED, or
+    the content begins as compressed data do."""
     if is_uri(path):
         system, inside = filesystem(path)
         stream = io.BufferedReader(system.open_input_file(inside))
     else:
-        stream = open(path, "rb")
-    return gzip.GzipFile(fileobj=stream) if path.endswith(".gz") or stream.peek(2)[:2] == GZIP_MAGIC else stream
+        stream = io.BufferedReader(io.BytesIO(pipe_contents(path))) if is_pipe(path) else open(path, "rb")
+    begin = stream.peek(MAGIC_BYTES)
+    found = (each for each, magic in COMPRESSED.items() if path.lower().endswith(each) or magic and begin.startswith(magic))
+    return _decompressed(stream, next(found, ""), path)
 
 
-def is_gzip(path: str) -> bool:
-    """True if a file is gzip, so that it can only be read from its beginning."""
+def _decompressed(stream: io.BufferedReader, suffix: str, path: str):
+    """Return the decompressed stream of a file. Modules are imported when they are needed, as that takes time."""
+    if suffix == ".gz":
+        return gzip.GzipFile(fileobj=stream)
+    if suffix == ".bz2":
+        import bz2
+
+        return bz2.BZ2File(stream)
+    if suffix == ".xz":
+        import lzma
+
+        return lzma.LZMAFile(stream)
+    if suffix == ".zst":
+        stream.close()
+        return ZstdFile(ZstdBytes(path))
+    return stream
+
+
+class ZstdBytes(io.RawIOBase):
+    """The decompressed bytes of a file of zstd data. To go back is to begin anew."""
+
+    def __init__(self, path: str):
+        self.path = path
+        self._begin()
+
+    def _begin(self) -> None:
+        import pyarrow
+
+        system, inside = filesystem(self.path)
+        stored = pyarrow.BufferReader(pipe_contents(inside)) if is_pipe(inside) else system.open_input_file(inside)
+        self.position, self.data = 0, pyarrow.CompressedInputStream(stored, "zstd")
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def readinto(self, buffer) -> int:
+        data = self.data.read(len(buffer))
+        buffer[: len(data)] = data
+        self.position += len(data)
+        return len(data)
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        target = offset + (self.position if whence == os.SEEK_CUR else 0)
+        if whence == os.SEEK_END:
+            raise io.UnsupportedOperation("compressed data have no known end")
+        if target < self.position:
+            self._begin()
+        while self.position < target and (data := self.data.read(min(SKIPPED_BYTES, target - self.position))):
+            self.position += len(data)
+        return self.position
+
+    def close(self) -> None:
+        self.data.close()
+        super().close()
+
+
+class ZstdFile(io.BufferedReader):
+    """A buffered stream of decompressed zstd data."""
+
+
+def is_plain(stream) -> bool:
+    """True if a stream of `open_binary` has the bytes of the file as they are stored."""
+    return type(stream) is io.BufferedReader
+
+
+def is_compressed(path: str) -> bool:
+    """True if a file is compressed, or a pipe, so that it can only be read from its beginning."""
     with io_errors(path), open_binary(path) as stream:
-        return isinstance(stream, gzip.GzipFile)
+        return is_pipe(path) or not is_plain(stream)
+
+
+def is_pipe(path: str) -> bool:
+    """True if a path can be read only once: the standard input, a pipe of the shell's, a device."""
+    if path == STANDARD_INPUT or path.startswith("/dev/"):
+        return True
+    with contextlib.suppress(OSError, ValueError):
+        return stat.S_ISFIFO(os.stat(path).st_mode)
+    return False
+
+
+def pipe_contents(path: str) -> bytes:
+    """Return all bytes of a pipe, which stay in memory, as a file is opened several times."""
+    if path not in _pipes:
+        _pipes[path] = standard_input() if path in (STANDARD_INPUT, "/dev/stdin") else Path(path).read_bytes()
+    return _pipes[path]
+
+
+_pipes: dict[str, bytes] = {}  # what pipes had, by path
 
 
 def standard_input() -> bytes:
@@ -59,10 +152,12 @@ def is_uri(path: str) -> bool:
 
 def file_size(path: str) -> int:
     """Return the bytes of a file at a path or URI, as stored; 0 if there is none."""
+    if is_pipe(path):
+        return 0  # so no task of another process reads it
     if not is_uri(path):
         with contextlib.suppress(OSError, ValueError):
-            found = os.stat(path)
-            return found.st_size if stat.S_ISREG(found.st_mode) else 0
+            status = os.stat(path)
+            return status.st_size if stat.S_ISREG(status.st_mode) else 0
         return 0
     system, inside = filesystem(path)
     return system.get_file_info(inside).size or 0
@@ -80,12 +175,27 @@ def io_errors(path):
             "is a directory, a file was expected", path, hint="name one file; only .parquet may be a directory"
         ) from None
     except EOFError:
-        raise BadInput("the gzip data ends too early", path, hint="copy or download the file again") from None
-    except (gzip.BadGzipFile, zlib.error) as error:
-        hint = "rename the file if it is not compressed, else copy or download it again"
-        raise BadInput(f"not readable as gzip: {error}", path, hint=hint) from None
+        raise BadInput(f"the {_compression(path)} data ends too early", path, hint="copy or download the file again") from None
+    except _errors_of_decompression() as error:
+        raise _not_decompressed(path, error) from None
     except OSError as error:
+        if error.errno is None and path.lower().endswith(tuple(COMPRESSED)):  # of bz2 and zstd
+            raise _not_decompressed(path, error) from None
         raise BadInput(f"cannot be read: {error.strerror or error}", path) from None
+
+
+def _errors_of_decompression() -> tuple[type[Exception], ...]:
+    """Return the errors for damaged data of modules that are imported, but for OSError."""
+    return gzip.BadGzipFile, zlib.error, *([sys.modules["lzma"].LZMAError] if "lzma" in sys.modules else [])
+
+
+def _compression(path: str) -> str:
+    return {".bz2": "bzip2", ".xz": "xz", ".zst": "zstd"}.get(Path(path).suffix.lower(), "gzip")
+
+
+def _not_decompressed(path: str, error: Exception) -> BadInput:
+    hint = "rename the file if it is not compressed, else copy or download it again"
+    return BadInput(f"not readable as {_compression(path)}: {error}", path, hint=hint)
 
 
 def skip_mark(stream) -> int:
@@ -133,20 +243,20 @@ def check_folder(path: str) -> None:
 
 def line_pieces(stream, size: int, stop: int | None = None):
     """Yield the rest of `stream` in pieces of whole lines, of some `size` bytes each: the buffers that were read into, not
-    copies. Reading 450 MB takes 0.15 s of processor time; 0.26 by `read`.
+    copies. Reading 450 MB takes 0.15 s of processor time; 0.26 by `received`.
 
     stop: the offset at which the pieces end; a line that begins before it is whole. None: the end of the stream.
     """
-    while (wanted := size if stop is None else min(size, stop - stream.tell())) > 0:
-        piece = bytearray(wanted)
+    while (piece_size := size if stop is None else min(size, stop - stream.tell())) > 0:
+        piece = bytearray(piece_size)
         with memoryview(piece) as whole:
-            read = stream.readinto(whole)
-        del piece[read:]
-        if read and not piece.endswith(b"\n"):
+            received = stream.readinto(whole)
+        del piece[received:]
+        if received and not piece.endswith(b"\n"):
             piece += stream.readline()
-        if read:
+        if received:
             yield piece
-        if read < wanted:
+        if received < piece_size:
             return
 
 

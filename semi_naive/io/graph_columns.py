@@ -29,8 +29,8 @@ def first_vertex(pairs):
 
 
 def vertex_type(first, integer: Type, strings: bool | None, file: str | None = None) -> Type:
-    """Return the type of a graph's vertices: NAME if they are strings, else `integer`. first: one vertex; strings: what the
-    user says of them, None if nothing."""
+    """Return the type of a graph's vertices: NAME if they are strings, else `integer`. first: one vertex; strings: True if the
+    user wants strings, False if integers, None if the first vertex decides."""
     if strings is False and isinstance(first, str):
         raise BadInput(f"{abbreviated(first)} is a string, but strings=False", file or "edges[0]", hint="pass integers")
     return NAME if strings or isinstance(first, str) else integer

@@ -32,9 +32,9 @@ def edges_of_path(
 ) -> Source:
     """Return the source of the edges in a file, or in the files that match a pattern. vertex: the type of integer vertices;
     expand: `expand_symmetric`. The other options are those of `edge_source`."""
-    if (found := match_files(path)) is not None:
+    if (files := match_files(path)) is not None:
         return combined_source(
-            path, [edges_of_path(file, vertex, header, expand, strings, any_ids, delimiter) for file in found]
+            path, [edges_of_path(file, vertex, header, expand, strings, any_ids, delimiter) for file in files]
         )
     io = "parquet" if is_parquet(path) else BY_NAME.get(extension_of(path), "file")
     if io in ("parquet", "arrow"):
@@ -61,7 +61,7 @@ def edges_of_path(
 
 def _relation_by_first_row(columns, row, vertex: Vertex, strings: bool | None, path: str) -> Relation:
     """Return the relation of rows with these columns; the type of its vertices is that of the first row's vertex. row: the
-    first; it may be missing, or no row at all, which is an error later."""
+    first row, empty if there is none; any other value is accepted here, and is an error when the rows are read."""
     names, read = graph_columns(list(columns), path)
     value = row[read[0]] if read and isinstance(row, (tuple, list)) and len(row) > read[0] else first_vertex([row])
     return Relation("edges", tuple((name, vertex_type(value, vertex, strings, path)) for name in names))

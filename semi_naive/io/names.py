@@ -28,11 +28,11 @@ def identifiers(names: Sequence) -> list[str]:
     >>> identifiers(["from id", "2nd", "", "x", "x"])
     ['from_id', '_2nd', 'column3', 'x', 'column5']
     """
-    found: list[str] = []
+    unique: list[str] = []
     for number, name in enumerate(names, 1):
         plain = _identifier(name)
-        found.append(plain if plain.strip("_") and plain not in found else f"column{number}")
-    return found
+        unique.append(plain if plain.strip("_") and plain not in unique else f"column{number}")
+    return unique
 
 
 def _identifier(name) -> str:
@@ -110,6 +110,6 @@ def edge_relation(vertex, columns: Sequence = ()) -> Relation:
     >>> edge_relation("vertex", ["dst", "src", "weight"]).attributes
     (('src', 'vertex'), ('dst', 'vertex'))
     """
-    found = set(identifiers(columns))
-    names = next((pair for pair in EDGES if found & set(pair)), EDGES[0])
+    column_names = set(identifiers(columns))
+    names = next((pair for pair in EDGES if column_names & set(pair)), EDGES[0])
     return Relation("edges", tuple((name, vertex) for name in names))

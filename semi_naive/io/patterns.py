@@ -17,19 +17,19 @@ def match_files(path: str) -> list[str] | None:
     """
     if not glob.has_magic(path) or (not is_uri(path) and os.path.exists(path)):
         return None
-    found = _remote(path) if is_uri(path) else _local(path)
-    if not found:
+    files = _remote(path) if is_uri(path) else _local(path)
+    if not files:
         hint = f"looked from {os.getcwd()}; * is any part of a name, ** any number of folders"
         raise BadInput("no file fits this pattern", path, hint=hint)
-    return found
+    return files
 
 
 def _local(path: str) -> list[str]:
     """Return the local files that match a pattern; a folder of parquet files counts as one file, and hides those inside."""
-    found = sorted(glob.glob(path, recursive=True))
-    folders = [name for name in found if os.path.isdir(name) and is_parquet(name)]
+    matches = sorted(glob.glob(path, recursive=True))
+    folders = [name for name in matches if os.path.isdir(name) and is_parquet(name)]
     inside_folders = tuple(os.path.join(folder, "") for folder in folders)
-    return [name for name in found if not name.startswith(inside_folders) and (name in folders or not os.path.isdir(name))]
+    return [name for name in matches if not name.startswith(inside_folders) and (name in folders or not os.path.isdir(name))]
 
 
 def _remote(path: str) -> list[str]:

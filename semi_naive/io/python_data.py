@@ -36,11 +36,12 @@ def as_columns(data, relation: Relation, types: dict, values: Values) -> np.ndar
 def source_of(data, relation: Relation, types: dict) -> Source:
     """Return the source of the facts of `relation` in `data`, which a Python program passes. No row is read yet.
 
-    data: a path (.facts .tsv .txt .csv .mtx .json .jsonl .sqlite .parquet .arrow .feather, text also .gz) or a pattern of paths
-    (edges/*.parquet), an iterable of tuples (ints, floats, strings, nested tuples or None for records, `Branch`es; single
-    values for a relation of one attribute) or of dictionaries, a dictionary of columns, an (n, k) numpy array, a pandas, polars
-    or Spark DataFrame, an Arrow table or any object with Arrow's interface, such as a result of another run, with columns by
-    the attributes' names or in their order, a networkx DiGraph, or a `Source` (for example from `semi_naive.io.edge_source`).
+    data: a path (.facts .tsv .txt .csv .mtx .json .jsonl .sqlite .parquet .arrow .feather, text also compressed) or a pattern
+    of paths (edges/*.parquet), an iterable of tuples (ints, floats, strings, nested tuples or None for records, `Branch`es;
+    single values for a relation of one attribute) or of dictionaries, a dictionary of columns, an (n, k) numpy array, a
+    pandas, polars or Spark DataFrame, an Arrow table or any object with Arrow's interface, such as a result of another run,
+    with columns by the attributes' names or in their order, a networkx DiGraph, or a `Source` (for example from
+    `semi_naive.io.edge_source`).
 
     Raises BadInput with the relation, the row and the column of an invalid value. True and NULL are invalid for all types, and
     None for all but records.
@@ -48,8 +49,8 @@ def source_of(data, relation: Relation, types: dict) -> Source:
     types = BUILT_IN | types
     if isinstance(data, Source):
         if data.relation.kinds != relation.kinds:
-            found, wanted = (", ".join(kinds) for kinds in (data.relation.kinds, relation.kinds))
-            raise BadInput(f"{relation.name} has attributes of the kinds {wanted}, the source has {found}", relation.name)
+            actual, expected = (", ".join(kinds) for kinds in (data.relation.kinds, relation.kinds))
+            raise BadInput(f"{relation.name} has attributes of the kinds {expected}, the source has {actual}", relation.name)
         return data
     if isinstance(data, (str, os.PathLike)):
         from semi_naive.io.reading import source_of_path
@@ -83,8 +84,8 @@ def is_a(module: str, name: str, data) -> bool:
 
 
 def gives_arrow(data) -> bool:
-    """True if `to_arrow_table` accepts it: a pyarrow table or batch, a polars frame, a DuckDB relation, a result of ours. A
-    pandas frame is read in another way, as its columns may hold any objects."""
+    """True if `to_arrow_table` accepts the data: a pyarrow table or batch, a polars frame, a DuckDB relation, a result of ours.
+    A pandas frame is read in another way, as its columns may hold any objects."""
     if is_a("polars", "LazyFrame", data):
         return True
     one_column = any(is_a(module, name, data) for module, name in ARRAYS)
@@ -116,8 +117,8 @@ def from_rows(rows, relation: Relation, types: dict, values: Values) -> np.ndarr
     """Return the columns (arity, n) of an iterable of tuples, or of dictionaries by the attributes' names."""
     rows = list(rows)
     if rows and set(map(type, rows)) == {dict} and relation.arity:
-        known: dict = {}
-        rows = [in_order(row, number, relation, relation.name, known) for number, row in enumerate(rows)]
+        orders: dict = {}
+        rows = [in_order(row, number, relation, relation.name, orders) for number, row in enumerate(rows)]
     if relation.arity == 1:
         rows = [row if isinstance(row, (tuple, list)) and not isinstance(row, Branch) else (row,) for row in rows]
     if not set(map(type, rows)) <= {tuple, list} or set(map(len, rows)) - {relation.arity}:
@@ -145,8 +146,8 @@ def _from_columns(columns: dict, relation: Relation, types: dict, values: Values
             raise BadInput(message, relation.name, hint="a dictionary of facts has a list, or an array, for each attribute")
     listed = {name: column if hasattr(column, "__len__") else list(column) for name, column in columns.items()}
     if len(lengths := set(map(len, listed.values()))) > 1:
-        found = ", ".join(f"{name} has {len(column)}" for name, column in listed.items())
-        raise BadInput(f"columns of different lengths: {found} values", relation.name)
+        lengths_of_columns = ", ".join(f"{name} has {len(column)}" for name, column in listed.items())
+        raise BadInput(f"columns of different lengths: {lengths_of_columns} values", relation.name)
     rows = zip(*listed.values(), strict=True) if lengths else ()
     return from_rows((dict(zip(listed, row, strict=True)) for row in rows), relation, types, values)
 
@@ -194,8 +195,9 @@ def _from_table(data, relation: Relation, types: dict, values: Values) -> np.nda
 
 
 def _from_pandas(frame, relation: Relation, types: dict, values: Values) -> np.ndarray:
-    found = pandas_to_arrow(frame, relation)
-    return (from_rows if isinstance(found, list) else _from_table)(found, relation, types, values)
+    """Return the columns (arity, n) of facts in a pandas DataFrame."""
+    table_or_rows = pandas_to_arrow(frame, relation)
+    return (from_rows if isinstance(table_or_rows, list) else _from_table)(table_or_rows, relation, types, values)
 
 
 def pandas_to_arrow(frame, relation: Relation | None = None):

@@ -8,7 +8,7 @@ import numpy as np
 
 from semi_naive.io.directives import DEFAULT, STDOUT, Options, check_sandbox, format_of, path_of
 from semi_naive.io.errors import BadInput
-from semi_naive.io.files import check_fact_file, contents, io_errors, is_uri, standard_input
+from semi_naive.io.files import check_fact_file, contents, io_errors, is_pipe, is_uri, standard_input
 from semi_naive.io.formats.delimited import read_delimited
 from semi_naive.io.formats.layouts import BY_NAME, DELIMITERS, Format, extension_of
 from semi_naive.io.formats.lines import located_rows
@@ -39,9 +39,9 @@ def source_of_directive(directive, relation: Relation, types: dict, folder: str,
         return Given(relation, types, lambda values: _parse_facts(standard_input(), form, relation, types, values, "<stdin>"))
     path = path_of(directive, form, "." if folder == STDOUT else folder, options.sandbox)
     try:
-        if form.io != "sqlite" and (found := match_files(path)) is not None:
-            check_sandbox(found, directive, options.sandbox)
-            return Files(relation, types, path, tuple(file_source(each, form, relation, types) for each in found))
+        if form.io != "sqlite" and (files := match_files(path)) is not None:
+            check_sandbox(files, directive, options.sandbox)
+            return Files(relation, types, path, tuple(file_source(each, form, relation, types) for each in files))
         if not is_uri(path):
             check_fact_file(path.removeprefix("file:").partition("?")[0], relation, folders=form.io == "parquet")
     except BadInput as missing:
@@ -55,13 +55,13 @@ def source_of_directive(directive, relation: Relation, types: dict, folder: str,
 def source_of_path(path: str, relation: Relation, types: dict, header: bool = False) -> Source:
     """Return the source of a file, or of the files of a pattern, by extension: .csv by RFC 4180, .tsv and .facts by Soufflé's
     rules, .txt and .mtx as graphs. header: text begins with a line of names."""
-    path = path if "://" in path else os.path.abspath(path)
-    if (found := match_files(path)) is not None:
-        return Files(relation, types, path, tuple(source_of_path(each, relation, types, header) for each in found))
+    path = path if "://" in path or is_pipe(path) else os.path.abspath(path)
+    if (files := match_files(path)) is not None:
+        return Files(relation, types, path, tuple(source_of_path(each, relation, types, header) for each in files))
     if is_parquet(path):
         return file_source(path, Format("parquet"), relation, types)
     extension = extension_of(path)
-    if "://" not in path:
+    if "://" not in path and not is_pipe(path):
         check_fact_file(path, relation)
     if extension in BY_NAME:
         return file_source(path, Format(BY_NAME[extension], relation.name), relation, types)

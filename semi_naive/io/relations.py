@@ -22,11 +22,11 @@ EXPECTED = "expected integers, floats or strings"
 def of_tuples(tuples, names: tuple, kinds: dict | None) -> tuple[Schema, Table]:
     """Return the schema and facts of Python tuples. kinds: of some columns by name. Another column has symbols if its first
     value is a string, floats if some value is one, else numbers."""
-    tuples, given = list(tuples), kinds or {}
+    tuples, kinds = list(tuples), kinds or {}
     for number, row in enumerate(tuples):
         if len(row) != len(names):
             raise ValueError(f"tuple {number} has {len(row)} values: expected {len(names)}, of {names}")
-    kinds_of_columns = (given.get(name) or _kind_of([row[column] for row in tuples]) for column, name in enumerate(names))
+    kinds_of_columns = (kinds.get(name) or _kind_of([row[column] for row in tuples]) for column, name in enumerate(names))
     return _schema_and_table(Schema(names, tuple(kinds_of_columns)), tuples)
 
 
@@ -41,7 +41,7 @@ def _kind_of(values: list) -> Kind:
 def of_array(array, names: tuple, kinds: dict | None) -> tuple[Schema, Table]:
     """Return the schema and facts of a numpy array (n, arity) of integers, floats, strings or Python values. kinds: of some
     columns by name."""
-    array, given = np.asarray(array), kinds or {}
+    array, kinds = np.asarray(array), kinds or {}
     if array.ndim == 1 and len(names) == 1:
         array = array[:, None]
     if array.ndim != 2 or array.shape[1] != len(names):
@@ -51,7 +51,7 @@ def of_array(array, names: tuple, kinds: dict | None) -> tuple[Schema, Table]:
     if array.dtype.kind not in "iuf":
         raise ValueError(f"the array has dtype {array.dtype}: {EXPECTED}; convert it first")
     kind = Kind.FLOAT if array.dtype.kind == "f" else Kind.NUMBER
-    return _schema_and_table(Schema(names, tuple(given.get(name) or kind for name in names)), array)
+    return _schema_and_table(Schema(names, tuple(kinds.get(name) or kind for name in names)), array)
 
 
 def of_arrow(table, names=None) -> tuple[Schema, Table]:

@@ -31,8 +31,8 @@ class SendSymbols:
     partitions: int
 
     def __call__(self, partition, records):
-        """Yield (partition, what it gets): the report of each part to partition 0, and each string of the part, once, to the
-        partition that numbers it."""
+        """Yield (destination partition, record): the report of each part to partition 0, and each string of the part, once, to
+        the partition of its hash."""
         for part in parts_in(records, self.read):
             yield 0, report_of(part)
             if part.symbols is not None:
@@ -74,9 +74,9 @@ class SendParts:
                 columns = part.numbered(self.symbols, self.values)
                 block = Block.of([columns[i] for i in home.order], columns.shape[1])
                 yield from parcels.to_home(block, home.keys, home.map, f"{self.relation.name}/0")
-        new_symbols = self.values.made() if self.symbols else None
+        new_symbols = self.values.added() if self.symbols else None
         if new_symbols:  # a nondeterministic source: its rows differed between the two passes
-            yield 0, Report("values", 0, facts={"made": new_symbols})
+            yield 0, Report("values", 0, facts={"added": new_symbols})
 
 
 def parts_in(records, read: Callable | None):

@@ -1,6 +1,5 @@
 """Sources of facts in files, which are read on demand, by this process or by Spark's tasks (`semi_naive.io.parallel`)."""
 
-import gzip
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -12,7 +11,7 @@ import numpy as np
 
 from semi_naive.host.threads import ahead, in_threads
 from semi_naive.io import unread
-from semi_naive.io.files import contents, file_size, io_errors, is_gzip, line_pieces, open_binary
+from semi_naive.io.files import contents, file_size, io_errors, is_compressed, is_plain, line_pieces, open_binary
 from semi_naive.io.formats.delimited import read_by_rules, read_delimited
 from semi_naive.io.formats.layouts import Format, Matrix
 from semi_naive.io.formats.lines import located_rows
@@ -25,7 +24,7 @@ from semi_naive.ra.values.values import Values
 
 SPAN_BYTES = 32 << 20  # bytes of text a task reads: about 0.3 s
 BLOCK_BYTES = 8 << 20  # bytes of text that become one block: some 10 MB of pairs
-GZIP_RATIO = 4  # the assumed compression of gzipped edge lists
+COMPRESSION_RATIO = 4  # that of gzipped edge lists
 SAMPLE_BYTES = 1 << 16  # bytes of text sampled to estimate the number of rows
 
 
@@ -49,19 +48,21 @@ class TextFile(Source):
     @property
     def large(self) -> bool:
         with io_errors(self.path):
-            may_be_large = GZIP_RATIO * file_size(self.path) >= unread.MIN_BYTES_FOR_JOB  # a small file is not opened for that
+            may_be_large = (
+                COMPRESSION_RATIO * file_size(self.path) >= unread.MIN_BYTES_FOR_JOB
+            )  # a small file is not opened for that
         return may_be_large and super().large
 
     def size(self) -> int:
         with io_errors(self.path):
-            return file_size(self.path) * (GZIP_RATIO if is_gzip(self.path) else 1)
+            return file_size(self.path) * (COMPRESSION_RATIO if is_compressed(self.path) else 1)
 
     def rows(self) -> int:
         """Estimate the number of rows from the file's first SAMPLE_BYTES."""
         with io_errors(self.path), open_binary(self.path) as stream:
             stream.seek(self.layout.offset)
-            some = stream.read(SAMPLE_BYTES)
-        return (some.count(b"\n") or 1) * self.size() // max(1, len(some))
+            sample = stream.read(SAMPLE_BYTES)
+        return (sample.count(b"\n") or 1) * self.size() // max(1, len(sample))
 
     @cached_property
     def layout(self) -> Format:
@@ -77,9 +78,7 @@ class TextFile(Source):
                 vars(self)["layout"] = located_rows(stream, self.form, self.relation, self.path)
             stream.seek(self.layout.offset)
             size = PARSED_PIECE_BYTES
-            if not isinstance(
-                stream, gzip.GzipFile
-            ):  # one byte more than a small file has, so that its first read sees the end
+            if is_plain(stream):  # one byte more than a small file has, so that its first read sees the end
                 size = min(size, (file_size(self.path) or size) + 1)
             plain = read_plain(line_pieces(stream, size), self.layout, self.relation)
         return in_one_piece(plain.columns if plain else self._by_rules)
@@ -101,7 +100,7 @@ class TextFile(Source):
         """Return ranges of bytes (start, stop); for a compressed file one without a stop."""
         begin = self.layout.offset
         with io_errors(self.path):
-            return [(begin, None)] if is_gzip(self.path) else byte_ranges(begin, file_size(self.path), SPAN_BYTES)
+            return [(begin, None)] if is_compressed(self.path) else byte_ranges(begin, file_size(self.path), SPAN_BYTES)
 
     def read(self, span: tuple[int, int | None], values: Values) -> Iterator[tuple[np.ndarray, int]]:
         """Yield the (columns, rows read) of the lines that begin in a span, piece by piece. Lines are counted from the span's
@@ -141,8 +140,9 @@ class ParquetFile(Source):
         return sum(rows for *_, rows in self.spans())
 
     def prepared(self) -> Callable[[Values], Iterable[np.ndarray]]:
-        """Read a file of one row group immediately. Others are read while the rows before are converted or, if they have only
-        numbers, whose conversion does not depend on the order, while these are packed."""
+        """Return the function from values to columns (`Source.prepared`), after reading a file of one row group. Larger files
+        are read by that function, each row group while the one before is converted; or, if there are only numbers, whose
+        conversion does not depend on the order, both are done while the caller packs the columns before."""
         spans = self.spans()
         if not spans:
             empty = empty_table(self.path)

@@ -57,8 +57,7 @@ def compile_text(
 
 def check_source(source: syntax.SourceProgram, parameters: bool = False, functors: Mapping | None = None) -> ir.Program:
     """Check and lower a program. Raises ProgramError with all errors and warnings. parameters: $name may occur as a variable;
-    functors: the function of each declared functor; None: not required, but then a program with functors cannot be
-    evaluated."""
+    functors: the function of each declared functor; without them (None) a program with functors is not evaluated."""
     from semi_naive.language.components.components import expand_components
 
     source = expand_components(source)
@@ -70,14 +69,14 @@ def check_source(source: syntax.SourceProgram, parameters: bool = False, functor
     env = TypeEnvironment(source)
     relations = without_excluded(source, checks.declared_relations(source, env, problems))
     written = single_clauses(source, problems)
-    singles = [each for single in written for each in without_untyped_records(single, env, relations)]
+    singles = [new for single in written for new in without_untyped_records(single, env, relations)]
     bounds = user_lattices.lattice_bounds(source, env, problems)
     problems += user_lattices.attribute_problems(source, relations)
-    singles = [each for single in singles for each in user_lattices.with_bounds(single, relations, bounds, problems)]
+    singles = [new for single in singles for new in user_lattices.with_bounds(single, relations, bounds, problems)]
     declared, singles_before_steps = relations, singles
     further_edges = [*birth_edges(relations), *(wellfounded.companion_edges(relations) if undefined_allowed else [])]
     graph = _Graph(singles, relations, further_edges)
-    components, nearly = ([], {}) if undefined_allowed else _step_components(source, singles, relations, graph, env)
+    components, broken_components = ([], {}) if undefined_allowed else _step_components(source, singles, relations, graph, env)
     if components:
         singles, relations = in_steps(singles, relations, components)
         graph = _Graph(singles, relations, further_edges)
@@ -103,8 +102,8 @@ def check_source(source: syntax.SourceProgram, parameters: bool = False, functor
     expansions = Expansions(singles, inline_relations(relations))
     problems += not_inlinable or [problem for single in singles for problem in expansions.problems(single)]
     problems += wellfounded.companion_problems(source, singles, relations) if undefined_allowed else []
-    problems += _unstratified(graph, relations, undefined_allowed, nearly)
-    typings = [typed(each.single, env, relations) for each in scoped] if not env.problems else []
+    problems += _unstratified(graph, relations, undefined_allowed, broken_components)
+    typings = [typed(clause.single, env, relations) for clause in scoped] if not env.problems else []
     for typing in typings:
         problems += type_problems(typing, source.legacy)
         if not typing.single.dominates:
@@ -136,8 +135,7 @@ class _Graph:
             self._group_of |= dict.fromkeys(recursive.intersection(group), frozenset(group))
 
     def group(self, name: str) -> frozenset[str]:
-        """Return the strongly connected component of a relation, one set for all of its relations; empty if it is not
-        recursive."""
+        """Return the strongly connected component of a relation, the same set for all members; empty if not recursive."""
         return self._group_of.get(name, frozenset())
 
 
@@ -148,6 +146,7 @@ def _step_components(
     ops = lattices(head_aggregates(singles, []), singles)
 
     def not_monotone(clauses: list[Single], group: set[str]) -> bool:
+        """True if clauses of a component break a condition of best values in recursion."""
         own = [single for single in clauses if not single.dominates] if group & ops.keys() and not env.problems else []
         typings = (typed(resolve_scopes(single).single, env, relations) for single in own)
         return any(problem for typing in typings for problem in lattice_problems(typing, ops, group))
@@ -157,16 +156,17 @@ def _step_components(
 
 
 def _unstratified(
-    graph: _Graph, relations: syntax.Relations, undefined_allowed: bool, nearly: dict[str, Problem]
+    graph: _Graph, relations: syntax.Relations, undefined_allowed: bool, broken_components: dict[str, Problem]
 ) -> list[Problem]:
     """Report relations in a cycle through negation or aggregation; under `.semantics wellfounded`, only those through
-    aggregation or a companion. nearly: problems of components in steps, which are reported instead."""
+    aggregation or a companion. broken_components: by relation, the problem of a component that would be in steps but for one
+    condition, which is reported instead."""
     edges = graph.edges
     if undefined_allowed:
         of_companions = wellfounded.companion_edges(relations)
         edges = [edge if edge in of_companions or edge.via != "negation" else replace(edge, via="") for edge in edges]
-    groups = [group for group in graph.groups if group[0] not in nearly]
-    return [*nearly.values(), *unstratified(groups, edges, {name: node.span for name, node in relations.items()})]
+    groups = [group for group in graph.groups if group[0] not in broken_components]
+    return [*broken_components.values(), *unstratified(groups, edges, {name: node.span for name, node in relations.items()})]
 
 
 def _clause_problems(scoped: list[Scoped], relations: syntax.Relations, graph: _Graph) -> Iterator[Problem]:
@@ -190,8 +190,7 @@ def _warnings(
     nodes: list[list[syntax.Node]],
     inferred: Collection[str],
 ) -> list[Problem]:
-    """Return the warnings about relations and clauses. nodes: of each clause; inferred: relations that the program does not
-    declare itself."""
+    """Return the warnings about relations and clauses. nodes: of each clause; inferred: relations without a declaration."""
     declared = {name: declaration for name, declaration in relations.items() if name not in inferred}
     warnings = list(checks.empty_warnings(source, declared, singles))
     warnings += subsumption_warnings(source, relations)

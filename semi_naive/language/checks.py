@@ -125,7 +125,7 @@ def clause_problems(single: Single, relations: syntax.Relations, recursive: bool
             yield Problem("Underscore in head of rule", node.span, "a head says the value of every attribute")
     if single.fact:
         for arg in single.head.args:
-            if not _constant(arg):
+            if not _is_constant(arg):
                 hint = "a fact has no body that could bind it; write text in double quotes"
                 yield Problem("Argument in fact is not constant", arg.span, hint)
 
@@ -148,6 +148,7 @@ def _constraint_underscores(constraint: syntax.Constraint) -> Iterator[Problem]:
         return
 
     def below(node) -> tuple:
+        """Return the nodes inside a node, without the `_` that are allowed there."""
         allowed = isinstance(node, (syntax.RecordInit, syntax.BranchInit))
         return tuple(inner for inner in own_children(node) if not (allowed and isinstance(inner, syntax.Underscore)))
 
@@ -156,7 +157,7 @@ def _constraint_underscores(constraint: syntax.Constraint) -> Iterator[Problem]:
             yield Problem("Underscore in binary relation", node.span)
 
 
-def _constant(arg: syntax.Node) -> bool:
+def _is_constant(arg: syntax.Node) -> bool:
     """True if an argument has neither variables nor functors that count."""
     return not any(
         isinstance(node, (syntax.Variable, syntax.Underscore)) or isinstance(node, syntax.Functor) and node.name in COUNTING
@@ -167,11 +168,11 @@ def _constant(arg: syntax.Node) -> bool:
 def occurrence_warnings(nodes: Sequence[syntax.Node]) -> Iterator[Problem]:
     """Warn of variables that occur once in a clause, which is often a slip, and of variables with the name of a singleton, such
     as _x, that occur more often. nodes: of the clause."""
-    found = [node for node in nodes if isinstance(node, syntax.Variable)]
-    times = Counter(variable.name for variable in found)
+    variables = [node for node in nodes if isinstance(node, syntax.Variable)]
+    times = Counter(variable.name for variable in variables)
     if not any((number == 1) != name.startswith("_") for name, number in times.items()):
         return
-    last = {variable.name: variable for variable in sorted(found, key=lambda variable: variable.span)}
+    last = {variable.name: variable for variable in sorted(variables, key=lambda variable: variable.span)}
     aggregates = [node for node in nodes if isinstance(node, syntax.Aggregate)]
     # In an aggregate, `_` may count less than a variable: see `lower._aggregates_set`.
     aggregated = set().union(*map(variable_names, aggregates))

@@ -22,10 +22,10 @@ class Span(NamedTuple):
 
     def text(self, lines: Sequence[str]) -> str:
         """Return the text of the span on one line. lines: of its file."""
-        found = list(lines[self.line - 1 : self.end_line]) or [""]
-        found[-1] = found[-1][: self.end_column - 1]
-        found[0] = found[0][self.column - 1 :]
-        return " ".join(" ".join(found).split())
+        span_lines = list(lines[self.line - 1 : self.end_line]) or [""]
+        span_lines[-1] = span_lines[-1][: self.end_column - 1]
+        span_lines[0] = span_lines[0][self.column - 1 :]
+        return " ".join(" ".join(span_lines).split())
 
 
 ERROR, WARNING = "Error", "Warning"  # the severities of problems
@@ -34,8 +34,7 @@ NOWHERE = Span("<program>", 1, 1, 1, 1)
 
 @dataclass
 class Problem:
-    """One error or warning. flag: the command line's name of a kind of warning; undefined: for the error of an undefined
-    relation, its name."""
+    """One error or warning. flag: the command line's name of a warning; undefined: the name of an undefined relation."""
 
     message: str
     span: Span
@@ -58,8 +57,7 @@ class ProgramError(ValueError):
 
 
 def distinct(problems: list[Problem]) -> list[Problem]:
-    """Return distinct problems: an instance of a component, or a clause with several heads or a disjunction, is checked several
-    times."""
+    """Return distinct problems: an instance of a component, or a clause with several heads, is checked several times."""
     return list({(problem.message, problem.span): problem for problem in reversed(problems)}.values())[::-1]
 
 

@@ -33,22 +33,22 @@ def grounded(literals, given=(), enters=lambda aggregate: False, needs=lambda ag
 def _collect(node, negated, ground, rules, enters, needs):
     """Collect the implications of a node and its descendants: add grounded keys to `ground`, and implications (set of keys,
     key) to `rules`. negated: the node is negated; enters, needs: see `grounded`."""
-    me, below = key(node), children(node)
+    own_key, below = key(node), children(node)
     if isinstance(node, syntax.Atom) and not negated:
         ground.update(map(key, below))
     elif isinstance(node, syntax.Constraint) and node.op == "=":
         left, right = map(key, node.args)
         rules += [({left}, right), ({right}, left)]
     elif isinstance(node, (syntax.RecordInit, syntax.BranchInit)):
-        rules += [({me}, key(arg)) for arg in below]
-        rules.append((set(map(key, below)), me))
+        rules += [({own_key}, key(arg)) for arg in below]
+        rules.append((set(map(key, below)), own_key))
     elif isinstance(node, (syntax.Functor, syntax.As)):
-        rules.append((set(map(key, below)), me))
+        rules.append((set(map(key, below)), own_key))
     elif isinstance(node, (syntax.Number, syntax.String, syntax.Nil)):
-        ground.add(me)
+        ground.add(own_key)
     elif isinstance(node, syntax.Aggregate):
         if (needed := needs(node)) is not None:
-            rules.append((set(needed), me))
+            rules.append((set(needed), own_key))
         below = node.literals if enters(node) else ()
     for child in below:
         if child.__class__ not in PLAIN:
@@ -76,13 +76,14 @@ def _mutual_problems(literals: Sequence[syntax.Node], injected: dict[int, set[st
     bound = {id(node): injected[id(node)] & grounded(node.literals, enters=lambda _: True) for node in aggregates}
     hint = "each binds a variable that the other takes from outside: make one of them a relation of its own"
 
-    def depends(one, other) -> bool:
-        return bool((injected[id(one)] - bound[id(one)]) & bound[id(other)])
+    def depends(aggregate, other) -> bool:
+        """True if an aggregate takes a variable from outside that only another one binds."""
+        return bool((injected[id(aggregate)] - bound[id(aggregate)]) & bound[id(other)])
 
     return [
-        Problem("Mutually dependent aggregate", one.span, hint)
-        for one in aggregates
-        if any(depends(one, other) and depends(other, one) for other in aggregates)
+        Problem("Mutually dependent aggregate", aggregate.span, hint)
+        for aggregate in aggregates
+        if any(depends(aggregate, other) and depends(other, aggregate) for other in aggregates)
     ]
 
 

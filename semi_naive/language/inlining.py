@@ -51,8 +51,8 @@ def inline_problems(source: syntax.SourceProgram, relations: syntax.Relations, s
             if isinstance(node, syntax.Negation) and isinstance(node.body, syntax.Atom) and node.body.relation in inline:
                 yield from _negation_problems(node, node.body, existential)
             elif isinstance(node, syntax.Aggregate):
-                found = [below for below in walk(node) if isinstance(below, syntax.Atom) and below.relation in inline]
-                yield from (Problem("Cannot inline relations that appear in aggregator", atom.span) for atom in found)
+                atoms = [below for below in walk(node) if isinstance(below, syntax.Atom) and below.relation in inline]
+                yield from (Problem("Cannot inline relations that appear in aggregator", atom.span) for atom in atoms)
 
 
 def _io_problems(source: syntax.SourceProgram, relations: syntax.Relations, inline: set[str]) -> Iterator[Problem]:
@@ -99,8 +99,7 @@ def _negation_problems(node: syntax.Negation, atom: syntax.Atom, existential: se
 
 
 class Expansions:
-    """Expands the inlined relations in clauses, to check that variables are grounded. definitions: the clauses of each inlined
-    relation."""
+    """Expands inlined relations in clauses, to check that variables are grounded. definitions: the clauses of each of them."""
 
     def __init__(self, singles: list[Single], inline: set[str]):
         self.inline = inline
@@ -126,8 +125,7 @@ class Expansions:
             yield from grounded_problems(scoped.single, set(), scoped.injected, scoped.refused)
 
     def _expanded(self, body: Iterable[syntax.Node], turn: int) -> tuple:
-        """Return a body with inlined relations expanded, each atom once; stop when there are too many atoms. turn: see
-        `_literals`."""
+        """Return a body with inlined relations expanded, each atom once; stop at too many atoms. turn: see `_literals`."""
         return tuple(literal for part in dict.fromkeys(body) for literal in self._literals(part, turn))
 
     def _literals(self, literal: syntax.Node, turn: int) -> tuple:

@@ -65,13 +65,13 @@ def number_problems(
 ) -> Iterator[Problem]:
     """Report rules that ask for the number of an iteration and are not evaluated in iterations."""
     for single in singles:
-        asked = [node for node in single.of(syntax.Functor) if node.name == NUMBER]
+        calls = [node for node in single.of(syntax.Functor) if node.name == NUMBER]
         name = single.head.relation
-        if asked and name in relations and "inline" in relations[name].qualifiers:
-            yield Problem(f"{NUMBER}() in a rule of inline relation {name}", asked[0].span, f"leave out inline of {name}")
-        elif asked and name in summed and group(name):
+        if calls and name in relations and "inline" in relations[name].qualifiers:
+            yield Problem(f"{NUMBER}() in a rule of inline relation {name}", calls[0].span, f"leave out inline of {name}")
+        elif calls and name in summed and group(name):
             hint = "its keys are finished in their order: count in the rule itself, with n + 1 in its head"
-            yield Problem(f"{NUMBER}() in a rule of {name}, which is aggregated in recursion", asked[0].span, hint)
+            yield Problem(f"{NUMBER}() in a rule of {name}, which is aggregated in recursion", calls[0].span, hint)
 
 
 @lru_cache(1)  # consecutive rules are mostly of one component
@@ -84,12 +84,12 @@ def followed(relations: dict[str, ir.Relation], rules: list[ir.Rule], born: dict
     """Return the relations of iteration numbers and of births, and the relations that they follow, marked as `watched`. born:
     the recorded relation of each relation of births; group: returns the strongly connected component of a relation."""
     type_ = ir.Type(ir.Kind.UNSIGNED, ir.Kind.UNSIGNED)
-    found = {name: replace(relations[name], follows=(recorded,)) for name, recorded in born.items()}
+    marked = {name: replace(relations[name], follows=(recorded,)) for name, recorded in born.items()}
     for rule in rules:
         atoms = (part for part in rule.body if isinstance(part, ir.Atom))
         if name := next((atom.relation for atom in atoms if atom.relation.endswith("@iteration")), ""):
             component = tuple(sorted(group(name.partition("@")[0])))
-            found[name] = ir.Relation(name, (("number", type_),), follows=component)
-    for recorded in {name for relation in found.values() for name in relation.follows}:
-        found |= {name: replace(relations[name], watched=True) for name in {recorded, *group(recorded)}}
-    return found
+            marked[name] = ir.Relation(name, (("number", type_),), follows=component)
+    for recorded in {name for relation in marked.values() for name in relation.follows}:
+        marked |= {name: replace(relations[name], watched=True) for name in {recorded, *group(recorded)}}
+    return marked

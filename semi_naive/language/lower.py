@@ -65,7 +65,7 @@ def lowered(
     for name in dict.fromkeys(typing.single.head.relation for typing in plain if typing.single.dominates):
         dominated = declared[name] = replace(declared[name], dominated=True)
         companions = (dominated.removal, dominated.worse, dominated.better)
-        declared |= {each: ir.Relation(each, dominated.attributes, span=dominated.span) for each in companions}
+        declared |= {companion: ir.Relation(companion, dominated.attributes, span=dominated.span) for companion in companions}
     heads: dict[str, list[Head]] = {name: [] for name in summed}
     for typing in typings:
         if (name := typing.single.head.relation) in summed:
@@ -101,13 +101,12 @@ def lowered(
 
 
 def _inline_relations(source: syntax.SourceProgram, relations: syntax.Relations) -> dict[str, list[syntax.Node]]:
-    """Return the declaration and the clauses of each relation qualified `inline`; the clauses without heads of other
-    relations."""
-    found: dict[str, list[syntax.Node]] = {name: [node] for name, node in relations.items() if "inline" in node.qualifiers}
-    for node in source.of(syntax.Clause) if found else ():
-        for name in dict.fromkeys(head.relation for head in node.heads if head.relation in found):
-            found[name].append(replace(node, heads=tuple(head for head in node.heads if head.relation == name)))
-    return found
+    """Return the declaration and the clauses of each relation qualified `inline`; the clauses have only its heads."""
+    statements: dict[str, list[syntax.Node]] = {name: [node] for name, node in relations.items() if "inline" in node.qualifiers}
+    for node in source.of(syntax.Clause) if statements else ():
+        for name in dict.fromkeys(head.relation for head in node.heads if head.relation in statements):
+            statements[name].append(replace(node, heads=tuple(head for head in node.heads if head.relation == name)))
+    return statements
 
 
 def _relation(
@@ -139,28 +138,28 @@ def _functions(env: TypeEnvironment, types: dict[str, ir.Type], functors: Mappin
 
 
 def _lowered_rule(
-    typing: Typing, lattice: str | None, lines: dict[str, list[str]], projections: "Projections", calls: dict, number: str
+    typing: Typing, lattice: str | None, lines: dict[str, list[str]], projections: "Projections", calls: dict, iteration: str
 ) -> ir.Rule:
     """Lower one clause to a rule. lattice: min or max if the head's last column is aggregated in recursion; lines: the lines of
     the source files, by name; projections: collects the projections that the rule needs; calls: user-defined functors;
-    number: the relation that holds the iteration number."""
-    single, lowering = typing.single, Lowering(typing, projections, calls, number)
+    iteration: the relation that holds the iteration number."""
+    single, lowering = typing.single, Lowering(typing, projections, calls, iteration)
     single = _lower_subsumption(single) if single.dominates else single
     head = single.head
     if lattice and head.args and is_aggregate(head.args[-1]):
         *keys, aggregate = head.args
         head = replace(head, args=(*keys, aggregate.args[0]))
     body = [lowered for literal in single.body for lowered in lowering.literal(literal)]
-    lowered_head, before = lowering.atom(head)
+    lowered_head, head_literals = lowering.atom(head)
     plan = {version: tuple(place - 1 for place in order) for version, order in (single.clause.plan or {}).items()}
     atoms = sum(isinstance(literal, syntax.Atom) for literal in single.body)
     plan = {version: order for version, order in plan.items() if sorted(order) == list(range(atoms))}  # others are errors
     if lowering.iteration:  # the last atom, as a .plan numbers the others
-        before = [*before, ir.Atom(number, (lowering.iteration,))]
+        head_literals = [*head_literals, ir.Atom(iteration, (lowering.iteration,))]
         plan = {version: (*order, atoms) for version, order in plan.items()}
     span = single.clause.span
     text = span.text(lines.get(span.file, ()))
-    return ir.Rule(lowered_head, (*body, *before), plan or None, span, text, single.clause.join)
+    return ir.Rule(lowered_head, (*body, *head_literals), plan or None, span, text, single.clause.join)
 
 
 def _lower_subsumption(single: Single) -> Single:
@@ -180,7 +179,7 @@ def _lowered_head(typing: Typing, ops: Ops, lines: dict[str, list[str]], project
     key = []
     for column, arg in enumerate(single.head.args):  # `term` appends the literals that compute a value to the body
         if column in ops:
-            arguments[column] = tuple(lowering.term(each, body) for each in (arg.args if is_aggregate(arg) else (arg,)))
+            arguments[column] = tuple(lowering.term(value, body) for value in (arg.args if is_aggregate(arg) else (arg,)))
         else:
             key.append(lowering.term(arg, body))
     span = single.clause.span
@@ -194,8 +193,7 @@ class Lowering:
     appends them to its argument `before`."""
 
     def __init__(self, typing: Typing, projections: "Projections", calls: dict, number: str = ""):
-        """calls: user-defined functors, by name with @; number: the relation that holds the number of the iteration; "" if that
-        is always 0."""
+        """calls: user-defined functors, by name with @; number: the relation with the iteration's number, or ""."""
         self.typing, self.projections, self.calls, self.number = typing, projections, calls, number
         self.iteration: ir.Var | None = None  # the number of the iteration, if the clause uses it
 
@@ -206,9 +204,11 @@ class Lowering:
         return count(1 + max((int(name.split("@")[1]) for name in names if "@" in name), default=0))
 
     def fresh(self, name: str, kind: ir.Kind) -> ir.Var:
+        """Return a new variable whose name begins with `name`."""
         return ir.Var(f"{name}@{next(self._numbers)}", kind)
 
     def kind(self, node: syntax.Node) -> ir.Kind:
+        """Return the inferred kind of an expression; number if it is undetermined."""
         return self.typing.kind(node) or ir.Kind.NUMBER
 
     # -- literals
@@ -365,9 +365,9 @@ def _aggregates_set(aggregate: syntax.Aggregate) -> bool:
     if aggregate.op in ("min", "max") or isinstance(aggregate.target, syntax.Number):
         return False
     atoms = [literal for literal in aggregate.literals if isinstance(literal, syntax.Atom)]
-    found = [variable.name for atom in atoms for variable in variable_occurrences(atom)]
-    inside = (node for part in (*aggregate.literals, aggregate.target) if part is not None for node in walk(part))
-    return len(atoms) > 1 or len(found) > len(set(found)) or any(isinstance(node, syntax.Aggregate) for node in inside)
+    names = [variable.name for atom in atoms for variable in variable_occurrences(atom)]
+    nodes = (node for part in (*aggregate.literals, aggregate.target) if part is not None for node in walk(part))
+    return len(atoms) > 1 or len(names) > len(set(names)) or any(isinstance(node, syntax.Aggregate) for node in nodes)
 
 
 class Projections:

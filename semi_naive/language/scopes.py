@@ -59,8 +59,7 @@ def _enclosing(aggregate: syntax.Aggregate, aggregates: list[syntax.Aggregate]) 
 
 
 def _injected(single: Single, aggregate: syntax.Aggregate, enclosing: set[int]) -> set[str]:
-    """Return the names in an aggregate that other literals of the clause ground. enclosing: ids of the aggregates that contain
-    it."""
+    """Return the names in an aggregate that other literals of the clause ground. enclosing: ids of the aggregates around it."""
     outside = grounded(
         single.literals, enters=lambda other: id(other) in enclosing, needs=lambda other: None if other is aggregate else ()
     )
@@ -69,8 +68,7 @@ def _injected(single: Single, aggregate: syntax.Aggregate, enclosing: set[int]) 
 
 
 def _witnesses(single: Single, aggregate: syntax.Aggregate) -> set[str]:
-    """Return the names grounded in an aggregate's body that the clause uses outside of any aggregate, without grounding
-    them."""
+    """Return the names grounded in an aggregate's body that the clause uses outside of aggregates but does not ground."""
     missing = ungrounded_names(single.literals, grounded(single.literals))
     return missing & grounded(aggregate.literals, enters=lambda other: True)
 

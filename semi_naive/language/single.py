@@ -17,7 +17,7 @@ from semi_naive.language.errors import Problem
 from semi_naive.language.trees import rebuilt, walk, walk_all
 
 MAX_DISJUNCTS = 10_000  # disjuncts of one clause, at most
-DECIDING = ("<", ">", "!=")  # comparisons that imply that two tuples differ
+STRICT = ("<", ">", "!=")  # comparisons that imply that two tuples differ
 OPPOSITE = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">", "true": "false", "false": "true"}
 
 Body = tuple[syntax.Node, ...]  # the literals of a conjunction
@@ -58,10 +58,10 @@ class Single:
 
     @cached_property
     def _by_class(self) -> dict[type, list[Any]]:
-        found: dict[type, list[Any]] = {}
+        nodes: dict[type, list[Any]] = {}
         for node in self.nodes:
-            found.setdefault(node.__class__, []).append(node)
-        return found
+            nodes.setdefault(node.__class__, []).append(node)
+        return nodes
 
     @cached_property
     def reads(self) -> list[tuple[syntax.Atom, str]]:
@@ -82,16 +82,15 @@ class Single:
 
 
 def single_clauses(source: syntax.SourceProgram, problems: list[Problem]) -> list[Single]:
-    """Return the clauses of a program, one for each head and each disjunct. Append the problems of disjunctions to
-    `problems`."""
-    found = []
+    """Return the clauses of a program, one for each head and disjunct. problems: those of disjunctions are appended."""
+    singles = []
     for clause in source.of(syntax.Clause):
         if clause.dominating is not None:
-            found += _dominations(clause, problems)
+            singles += _dominations(clause, problems)
         else:
-            bodies = _ways_of(clause, clause.body, problems) if clause.body is not None else [()]
-            found += [_single(head, body, clause, problems) for head in clause.heads for body in bodies]
-    return found
+            bodies = _checked_disjuncts(clause, clause.body, problems) if clause.body is not None else [()]
+            singles += [_single(head, body, clause, problems) for head in clause.heads for body in bodies]
+    return singles
 
 
 def _dominations(clause: syntax.Clause, problems: list[Problem]) -> list[Single]:
@@ -100,7 +99,7 @@ def _dominations(clause: syntax.Clause, problems: list[Problem]) -> list[Single]
     differences = _differences(clause, worse, better)
     assert clause.body is not None
     literals = (worse, better, clause.body, *([syntax.Or(tuple(differences))] if differences else []))
-    bodies = _ways_of(clause, syntax.And(literals), problems)
+    bodies = _checked_disjuncts(clause, syntax.And(literals), problems)
     return [_single(worse, body, clause, problems) for body in bodies]
 
 
@@ -122,15 +121,15 @@ def _differences(clause: syntax.Clause, worse: syntax.Atom, better: syntax.Atom)
     pairs = [pair for pair in zip(worse.args, better.args, strict=False) if pair[0] != pair[1]]
     items = clause.body.items if isinstance(clause.body, syntax.And) else (clause.body,)
     for item in items:
-        if isinstance(item, syntax.Constraint) and item.op in DECIDING:
+        if isinstance(item, syntax.Constraint) and item.op in STRICT:
             if item.args in pairs or item.args[::-1] in pairs:
                 return []
-    found = [syntax.Constraint("!=", pair, span=clause.span) for pair in pairs]
-    return found or [syntax.Constraint("false", span=clause.span)]
+    literals = [syntax.Constraint("!=", pair, span=clause.span) for pair in pairs]
+    return literals or [syntax.Constraint("false", span=clause.span)]
 
 
-def _ways_of(clause: syntax.Clause, body: syntax.Node, problems: list[Problem]) -> list[Body]:
-    """Return the disjuncts of a clause's body; [], and a problem, if there are too many."""
+def _checked_disjuncts(clause: syntax.Clause, body: syntax.Node, problems: list[Problem]) -> list[Body]:
+    """Return the disjuncts of a clause's body; [] if there are too many, which is reported."""
     if (number := len(clause.heads) * count_disjuncts(body)) > MAX_DISJUNCTS:
         message = f"The disjunctions make {number:,} clauses of this one: {MAX_DISJUNCTS:,} are the most"
         problems.append(Problem(message, clause.span, "make some of the disjunctions relations of their own"))
@@ -173,12 +172,12 @@ def disjuncts(body: syntax.Node | Body) -> list[Body]:
     """Return the disjunctive normal form: a list of conjunctions.
 
     >>> a, b, c = (syntax.Atom(name, ()) for name in "abc")
-    >>> [[literal.relation for literal in way] for way in disjuncts(syntax.And((a, syntax.Or((b, c)))))]
+    >>> [[literal.relation for literal in literals] for literals in disjuncts(syntax.And((a, syntax.Or((b, c)))))]
     [['a', 'b'], ['a', 'c']]
     """
     body = _normal_form(body)
     if isinstance(body, syntax.Or):
-        return [way for item in body.items for way in disjuncts(item)]
+        return [disjunct for item in body.items for disjunct in disjuncts(item)]
     if isinstance(body, syntax.And):
         return [tuple(literal for part in parts for literal in part) for parts in product(*map(disjuncts, body.items))]
     return [(body,)]

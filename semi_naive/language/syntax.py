@@ -234,8 +234,7 @@ NO_CHOICE = ChoiceDomain()
 
 @node
 class RelationDecl(Node):
-    """.decl name(attribute: type, …) qualifiers; one node for each of several names. Obsolete qualifiers such as `output`
-    become directives.
+    """.decl name(attribute: type, …) qualifiers; one node for each name. Obsolete ones such as `output` become directives.
 
     span: the place of the name; spans: of the attributes' types.
     lattices: positions of attributes whose types are written with <>.
@@ -255,8 +254,7 @@ Relations = dict[str, RelationDecl]  # declarations, by the name of the relation
 
 @node
 class FunctorDecl(Node):
-    """.functor name(parameter: type, …): result. Names of parameters are optional. spans: the places of the parameters, then of
-    the result's type."""
+    """.functor name(parameter: type, …): result. Parameters may have no names. spans: of the parameters, then the result."""
 
     name: str
     parameters: tuple[tuple[str, str], ...]

@@ -9,7 +9,7 @@ from semi_naive.language import syntax
 
 def children(node: syntax.Node) -> tuple[syntax.Node, ...]:
     """Return the direct children of a node, in the order of the text."""
-    below = _BELOW.get(node.__class__)
+    below = _CHILDREN_OF.get(node.__class__)
     return getattr(node, "args", ()) if below is None else below(node)
 
 
@@ -20,19 +20,17 @@ def own_children(node: syntax.Node) -> tuple[syntax.Node, ...]:
     return children(node)
 
 
-def _below_aggregate(node: syntax.Aggregate) -> tuple:
-    return *(each for each in (node.target, node.init) if each is not None), *node.literals
+def _children_of_aggregate(node: syntax.Aggregate) -> tuple:
+    return *(term for term in (node.target, node.init) if term is not None), *node.literals
 
 
-_BELOW: dict[type, Callable[[Any], tuple]] = {
-    syntax.Aggregate: _below_aggregate,
+_CHILDREN_OF: dict[type, Callable[[Any], tuple]] = {
+    syntax.Aggregate: _children_of_aggregate,
     syntax.Negation: lambda node: (node.body,),
     syntax.As: lambda node: (node.value,),
     syntax.And: lambda node: node.items,
     syntax.Or: lambda node: node.items,
 }
-
-
 _LEAVES = frozenset([syntax.Variable, syntax.Underscore, syntax.Number, syntax.String, syntax.Nil])
 
 
@@ -42,23 +40,21 @@ def walk(node: syntax.Node) -> list[Any]:
 
 
 def walk_all(nodes: Iterable[syntax.Node], below: Callable[[Any], tuple] = children) -> list[Any]:
-    """Return some nodes, each with all its descendants, in preorder. below: returns the nodes directly below one that is no
-    leaf."""
-    found, waiting = [], [*nodes][::-1]
-    while waiting:
-        node = waiting.pop()
-        found.append(node)
+    """Return some nodes, each with all its descendants, in preorder. below: returns the nodes below one that is no leaf."""
+    preorder, unvisited = [], [*nodes][::-1]
+    while unvisited:
+        node = unvisited.pop()
+        preorder.append(node)
         if node.__class__ not in _LEAVES:
-            waiting += below(node)[::-1]
-    return found
+            unvisited += below(node)[::-1]
+    return preorder
 
 
 def rebuilt(node, change):
     """Return a copy of a tree, a tuple of trees, or None. change: returns the replacement of a node, or None for a node whose
     children are to be rebuilt.
 
-    Every node of the copy is a new object, so that facts about a node can be stored by its identity; except for variables,
-    which have a name."""
+    Every node of the copy but variables is a new object, so that facts about a node can be stored by its identity."""
     changed = change(node)
     if changed is not None:
         return changed
@@ -86,6 +82,7 @@ def variable_occurrences(node: syntax.Node) -> list[syntax.Variable]:
 
 
 def variable_names(node: syntax.Node) -> set[str]:
+    """Return the names of the variables in a tree, including those in aggregates."""
     return {variable.name for variable in variable_occurrences(node)}
 
 

@@ -26,6 +26,7 @@ from semi_naive.language.trees import walk_all
 from semi_naive.planning import rewrite
 from semi_naive.planning.strata import Edge, edges_of, rule_edges, strong_components
 from semi_naive.ra import ir
+from semi_naive.ra.loops import Loop
 
 COMPANIONS = ("certain", "undefined")  # win.certain and win.undefined are relations of their own, for later strata
 
@@ -36,14 +37,14 @@ def is_wellfounded(source: syntax.SourceProgram) -> bool:
 
 
 def with_companions(source: syntax.SourceProgram) -> syntax.SourceProgram:
-    """Add a declaration of each `r.certain` and `r.undefined` that a program mentions."""
+    """Return the program with a declaration of each `r.certain` and `r.undefined` that it mentions."""
     declared = {node.name: node for node in source.of(syntax.RelationDecl)}
     parts = (part for clause in source.of(syntax.Clause) for part in walk_all(clause.parts))
     atoms = (part for part in parts if isinstance(part, syntax.Atom))
     used = dict.fromkeys(node.relation for node in (*source.of(syntax.Directive), *atoms))
     mentioned = [name for name in used if name not in declared and _base(name) in declared]
-    plain = dict(qualifiers=frozenset(), choice=syntax.NO_CHOICE, lattices=())
-    added = [replace(declared[_base(name)], name=name, **plain) for name in mentioned]
+    unqualified = dict(qualifiers=frozenset(), choice=syntax.NO_CHOICE, lattices=())
+    added = [replace(declared[_base(name)], name=name, **unqualified) for name in mentioned]
     return replace(source, statements=[*source.statements, *added]) if added else source
 
 
@@ -104,7 +105,7 @@ def three_valued(program: ir.Program) -> ir.Program:
         rules.append(_copy_rule(f"{name}@possible", f"{name}@known" if name in group_of else name, relations))
     for name in companion_names:
         rules += _companion_rule(name, _base(name) in unknown, relations)
-    loops = tuple(ir.Loop(tuple((f"{name}@known", name) for name in sorted(group))) for group in cyclic)
+    loops = tuple(Loop(tuple((f"{name}@known", name) for name in sorted(group))) for group in cyclic)
     return replace(program, relations=relations, rules=rules, loops=(*program.loops, *loops))
 
 
@@ -117,8 +118,9 @@ def _with_dependents(names: set[str], edges: list[Edge]) -> set[str]:
 
 
 def _true_and_possible(rule: ir.Rule, unknown: set[str], group: set[str]) -> Iterator[ir.Rule]:
-    """Yield the rules that derive the true and the possible tuples of a rule. unknown: the relations that may have undefined
-    tuples; group: those of the component of the head."""
+    """Yield the rules for the true and the possible tuples of a rule's head: a negation in the first reads the possible tuples
+    of a relation, in the second the true ones. unknown: the relations that may have undefined tuples; group: those of the
+    component of the head, which read the true tuples of the last round."""
     if rule.head.relation not in unknown:
         yield rule
         return
@@ -133,7 +135,7 @@ def _true_and_possible(rule: ir.Rule, unknown: set[str], group: set[str]) -> Ite
             may_be_undefined = isinstance(literal, ir.Atom) and literal.relation in unknown
             possible.append(replace(literal, relation=f"{literal.relation}@possible") if may_be_undefined else literal)
     yield replace(rule, body=tuple(true))
-    if rule.body:
+    if rule.body:  # facts are copied from the true tuples, as all of these are possible
         yield replace(rule, head=replace(rule.head, relation=f"{rule.head.relation}@possible"), body=tuple(possible))
 
 
@@ -145,6 +147,7 @@ def _copy_rule(name: str, source: str, relations: dict[str, ir.Relation], *condi
 
 
 def _variables(relation: ir.Relation) -> tuple[ir.Var, ...]:
+    """Return a variable for each column of a relation."""
     return tuple(ir.Var(f"x{column}", kind) for column, kind in enumerate(relation.kinds))
 
 
@@ -170,9 +173,9 @@ def _problems(program: ir.Program, unknown: set[str]) -> Iterator[Problem]:
                 ("a number of the iteration that makes it", relation.watched or relation.follows),
                 ("a .limitsize", True),
             )
-            what = f"a head with {relation.lattice}" if relation.lattice else next(text for text, is_kind in kinds if is_kind)
+            construct = f"a head with {relation.lattice}" if relation.lattice else next(text for text, has in kinds if has)
             hint = f"aggregate, choose or limit {name.partition('@')[0]}.certain in a relation of its own"
-            yield Problem(f"{name} may have undefined tuples, and so cannot have {what}", relation.span or NOWHERE, hint)
+            yield Problem(f"{name} may have undefined tuples, and so cannot have {construct}", relation.span or NOWHERE, hint)
     for rule in program.rules:
         if rule.head.relation in unknown and rewrite.has_autoinc(rule):
             message = f"{rule.head.relation} may have undefined tuples, and so cannot be counted by autoinc()"

@@ -8,7 +8,7 @@ If the edges are its base, the relation is a transitive closure."""
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from semi_naive.planning.detect_walk import of_pairs, step_of
+from semi_naive.planning.detect_walk import has_pairs_only, step_of
 from semi_naive.planning.strata import Stratum
 from semi_naive.ra.ir import Atom, Rule
 
@@ -43,8 +43,7 @@ class ReachabilityShape:
         return f"{shape}; {rule} carries {'xz'[self.column]} unchanged and the edges fit every host: no shuffle is needed"
 
     def large(self, database: "Database", config: "Config") -> bool:
-        """True if the closure is worth a job before the driver has tried: it has many edges, and is expected to have many more
-        pairs than edges."""
+        """True if the closure is worth a job before the driver has tried: with many edges, and many more expected pairs."""
         if not self.closure or config.local_tuples == 0:
             return self.closure
         if database.count(self.edges) <= MIN_JOB_EDGES:
@@ -52,8 +51,8 @@ class ReachabilityShape:
         return database.join_fanout(self.edges, (1,), self.edges, (0,)) >= SPARSE_FANOUT
 
 
-def following(stratum: Stratum, database: "Database", config: "Config") -> ReachabilityShape | None:
-    """Return the edges that the stratum's pairs follow, if it has this form."""
+def reachability_shape(stratum: Stratum, database: "Database", config: "Config") -> ReachabilityShape | None:
+    """Return the shape of a stratum whose pairs follow the edges of a relation; None for a stratum of another form."""
     if len(stratum.relations) != 1 or not stratum.recursive:
         return None
     (name,) = stratum.relations
@@ -75,10 +74,10 @@ def following(stratum: Stratum, database: "Database", config: "Config") -> Reach
 
 def copied_by(bases: list[Rule]) -> str:
     """Return the relation that the only rule without recursion copies; "" if there is no such rule."""
-    if len(bases) != 1 or len(bases[0].body) != 1 or not of_pairs(bases[0]):
+    if len(bases) != 1 or len(bases[0].body) != 1 or not has_pairs_only(bases[0]):
         return ""
     (atom,) = bases[0].body
-    head, body = ([term.name for term in each.args] for each in (bases[0].head, atom))
+    head, body = ([term.name for term in side.args] for side in (bases[0].head, atom))
     return atom.relation if head == body and head[0] != head[1] else ""
 
 
@@ -88,7 +87,7 @@ def form_of(rule: Rule, name: str) -> tuple[str, str] | None:
     if step := step_of(rule, {name}):
         carried, edges, backwards = step
         return (("path-edge", "edge-path")[carried], edges) if backwards == bool(carried) else None
-    if len(rule.body) != 2 or not of_pairs(rule) or {atom.relation for atom in rule.body} != {name}:
+    if len(rule.body) != 2 or not has_pairs_only(rule) or {atom.relation for atom in rule.body} != {name}:
         return None
     head, *body = ([term.name for term in atom.args] for atom in (rule.head, *rule.body))
     chains = ((a, b, d) for (a, b), (c, d) in (body, body[::-1]) if b == c and [a, d] == head)

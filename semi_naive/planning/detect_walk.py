@@ -1,5 +1,4 @@
-"""Detect strata that walk along edges: each partition can run many iterations of them independently, so that one job suffices
-for these.
+"""Detect strata that walk along edges: each partition can run many iterations of them independently, in one job.
 
 path(x, z) :- path(x, y), edge(y, z).        carries x; or edge(x, y), path(y, z), which carries z"""
 
@@ -29,22 +28,23 @@ class LinearWalk:
 
 
 def walk_of(local: "Local", config: "Config") -> LinearWalk | None:
-    """Return the walk of a stratum of one relation if its recursive rules all have that form and carry the same column, and the
-    settings allow running ahead. `local`: its evaluation in the driver."""
+    """Return the walk of a stratum of one relation; None if its recursive rules do not all have that form, carry different
+    columns, or may not run ahead by the settings. local: the evaluation of the stratum in the driver."""
     if not local.recursive or len(local.stratum.relations) != 1 or local.limits:
         return None
     if not config.run_ahead or config.policy == "paper":
         return None
     (name,) = local.stratum.relations
-    found = [step_of(rule, {name}) for rule in local.again]
-    steps = {step for step in found if step}
-    if None in found or len({carried for carried, _, _ in steps}) != 1 or not local.database.program.relations[name].plain:
+    steps_of_rules = [step_of(rule, {name}) for rule in local.recursive_rules]
+    steps = {step for step in steps_of_rules if step}
+    carries_one_column = None not in steps_of_rules and len({carried for carried, _, _ in steps}) == 1
+    if not carries_one_column or not local.database.program.relations[name].plain:
         return None
     carried, _, _ = next(iter(steps))
     return LinearWalk(name, carried, tuple(sorted((edges, backwards) for _, edges, backwards in steps)))
 
 
-def of_pairs(rule: Rule) -> bool:
+def has_pairs_only(rule: Rule) -> bool:
     """True if all literals of the rule are atoms of two variables."""
     parts = [rule.head, *rule.body]
     return all(isinstance(part, Atom) and len(part.args) == 2 and all(isinstance(t, Var) for t in part.args) for part in parts)
@@ -53,7 +53,7 @@ def of_pairs(rule: Rule) -> bool:
 def step_of(rule: Rule, relations: set[str]) -> tuple[int, str, bool] | None:
     """Return (place of the carried column, edge relation, True if edges are walked backwards) of a rule with one atom of the
     stratum and one atom of edges; None for a rule of another form. relations: those of the stratum."""
-    if len(rule.body) != 2 or not of_pairs(rule) or sum(atom.relation in relations for atom in rule.body) != 1:
+    if len(rule.body) != 2 or not has_pairs_only(rule) or sum(atom.relation in relations for atom in rule.body) != 1:
         return None
     path, edge = sorted(rule.body, key=lambda atom: atom.relation not in relations)
     head_names, path_names, edge_names = ([term.name for term in part.args] for part in (rule.head, path, edge))

@@ -27,27 +27,27 @@ def _field_names(kind: type) -> tuple[str, ...]:
 
 def children(node) -> list:
     """Return the nodes directly inside a node, in the order they are written."""
-    found: list = []
+    nodes: list = []
     if node.__class__ in LEAVES:
-        return found
+        return nodes
     for name in _field_names(node.__class__):
         value = getattr(node, name)
         if value.__class__ in NODES:
-            found.append(value)
+            nodes.append(value)
         elif value.__class__ is tuple:
-            found += [part for part in value if part.__class__ in NODES]
-    return found
+            nodes += [part for part in value if part.__class__ in NODES]
+    return nodes
 
 
 def walk(node) -> Iterator:
     """Yield a node and all nodes inside it, outermost first. For a tuple or list of nodes, yield those of each; a list may
     have None for a part that is left out, as the target of a count."""
-    waiting = [node] if node.__class__ in NODES else [*node][::-1]
-    while waiting:
-        node = waiting.pop()
+    stack = [node] if node.__class__ in NODES else [*node][::-1]
+    while stack:
+        node = stack.pop()
         yield node
         if node.__class__ not in LEAVES:
-            waiting += children(node)[::-1]
+            stack += children(node)[::-1]
 
 
 def map_children(node, change: Callable):
@@ -58,8 +58,8 @@ def map_children(node, change: Callable):
     for name in _field_names(node.__class__):
         value = getattr(node, name)
         if value.__class__ in NODES:
-            if (made := change(value)) is not value:
-                changed[name] = made
+            if (new := change(value)) is not value:
+                changed[name] = new
         elif value.__class__ is tuple:
             parts = tuple([change(part) if part.__class__ in NODES else part for part in value])
             if any(map(is_not, parts, value)):
@@ -68,23 +68,22 @@ def map_children(node, change: Callable):
 
 
 def transform(node, change: Callable):
-    """`change` applied to every node, innermost first."""
+    """Return a node with `change` applied to it and to every node inside it, innermost first."""
     return change(map_children(node, lambda child: transform(child, change)))
 
 
 def variables_of(node) -> dict[str, ir.Var]:
-    """Return {name: variable} of a term, a literal, a rule or several of them, including those inside aggregates, in the order
-    of their occurrence.
+    """Return {name: variable} of a term, a literal, a rule or several of them, aggregates included, in the order of occurrence.
 
     >>> x, y = ir.Var("x", ir.Kind.NUMBER), ir.Var("y", ir.Kind.NUMBER)
     >>> list(variables_of([ir.Atom("e", (y, ir.Wild())), ir.Compare("=", x, y, ir.Kind.NUMBER)]))
     ['y', 'x']
     """
-    found: dict[str, ir.Var] = {}
-    for part in walk(node):
-        if part.__class__ is ir.Var:
-            found.setdefault(part.name, part)
-    return found
+    variables: dict[str, ir.Var] = {}
+    for inner in walk(node):
+        if inner.__class__ is ir.Var:
+            variables.setdefault(inner.name, inner)
+    return variables
 
 
 def substitute(node, terms: Mapping[str, ir.Term]):
@@ -138,8 +137,7 @@ def canonical(node) -> str:
 
 
 def components(names: Iterable[Collection[str]]) -> list[list[int]]:
-    """Group sets of names that share one, directly or through other sets: the places of each group, in the order of their
-    first.
+    """Group sets of names that share one, directly or through other sets: the places of each group, by the first.
 
     >>> components([{"x"}, {"y"}, {"x", "z"}])
     [[0, 2], [1]]
@@ -179,13 +177,13 @@ def is_plain(rule: ir.Rule) -> bool:
 def part_of(rule: ir.Rule, atoms: Iterable[ir.Atom]) -> tuple[tuple[ir.Literal, ...], dict[str, ir.Var], tuple[ir.Var, ...]]:
     """Return the part of a rule's body that joins some of its atoms: (the atoms and the filters on their variables, in the
     order of the body; their variables; those that the rest of the rule needs)."""
-    chosen = {*map(id, atoms)}
-    inside = variables_of([each for each in rule.body if id(each) in chosen])
-    filters = (each for each in rule.body if isinstance(each, ir.Compare | ir.Test))
-    chosen |= {id(each) for each in filters if variables_of(each).keys() <= inside.keys()}
-    needed = variables_of([rule.head, *(each for each in rule.body if id(each) not in chosen)])
-    kept = tuple(var for name, var in inside.items() if name in needed)
-    return tuple(each for each in rule.body if id(each) in chosen), inside, kept
+    joined = {*map(id, atoms)}
+    joined_variables = variables_of([literal for literal in rule.body if id(literal) in joined])
+    filters = (literal for literal in rule.body if isinstance(literal, ir.Compare | ir.Test))
+    joined |= {id(literal) for literal in filters if variables_of(literal).keys() <= joined_variables.keys()}
+    needed = variables_of([rule.head, *(literal for literal in rule.body if id(literal) not in joined)])
+    kept = tuple(var for name, var in joined_variables.items() if name in needed)
+    return tuple(literal for literal in rule.body if id(literal) in joined), joined_variables, kept
 
 
 def is_extracted(name: str, prefix: str) -> bool:
@@ -276,10 +274,10 @@ def with_body(rule: ir.Rule, body: Iterable) -> ir.Rule:
 
 def rules_by_head(program: ir.Program) -> dict[str, list[ir.Rule]]:
     """Return the rules of each relation; an empty list for a relation without rules."""
-    found: dict[str, list[ir.Rule]] = {name: [] for name in program.relations}
+    rules: dict[str, list[ir.Rule]] = {name: [] for name in program.relations}
     for rule in program.rules:
-        found[rule.head.relation].append(rule)
-    return found
+        rules[rule.head.relation].append(rule)
+    return rules
 
 
 def dependencies(program: ir.Program) -> dict[str, set[str]]:
@@ -299,10 +297,10 @@ def reachable(starts: Iterable[T], edges: Mapping[T, Iterable[T]]) -> set[T]:
     >>> sorted(reachable("a", {"a": {"b"}, "b": {"c"}, "c": set(), "d": {"a"}}))
     ['a', 'b', 'c']
     """
-    found: set[T] = set()
-    waiting = list(starts)
-    while waiting:
-        if (vertex := waiting.pop()) not in found:
-            found.add(vertex)
-            waiting.extend(edges.get(vertex, ()))
-    return found
+    reached: set[T] = set()
+    unexpanded = list(starts)
+    while unexpanded:
+        if (vertex := unexpanded.pop()) not in reached:
+            reached.add(vertex)
+            unexpanded.extend(edges.get(vertex, ()))
+    return reached

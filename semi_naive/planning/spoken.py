@@ -20,8 +20,7 @@ GENERATED = re.compile(rf"(.+)@({'|'.join(WORDS)})(?:\d+(?:_\d+)*)?")
 
 
 def spoken_name(name: str) -> str:
-    """Return the name under which a relation is shown. Relations that are computed on demand keep their names, which `explain`
-    introduces.
+    """Return the name under which a relation is shown. Relations computed on demand keep their names, which `explain` tells.
 
     >>> [spoken_name(name) for name in ("edge", "edge@only0_2", "degree@parts", "cost@needs1_0", "way@worse", "path@bf")]
     ['edge', 'distinct edge', 'partial degree', 'keys needed by cost', 'worse way', 'path@bf']
@@ -40,10 +39,10 @@ def spoken(node):
     x < y worse p(x)
     """
 
-    def change(part):
-        if isinstance(part, ir.Var):
-            return replace(part, name=spoken_variable(part.name))
-        return replace(part, relation=spoken_name(part.relation)) if isinstance(part, ir.Atom) else part
+    def change(inner):
+        if isinstance(inner, ir.Var):
+            return replace(inner, name=spoken_variable(inner.name))
+        return replace(inner, relation=spoken_name(inner.relation)) if isinstance(inner, ir.Atom) else inner
 
     return rewrite.transform(node, change)
 
@@ -56,16 +55,16 @@ def as_written(node, relations: Mapping[str, ir.Relation]):
     edge(_, y)
     """
 
-    def change(part):
-        if not isinstance(part, ir.Atom):
-            return part
-        if part.relation.endswith("@iteration"):
-            return ir.Compare("=", ir.Call(ITERATION_NUMBER, (), ir.Kind.UNSIGNED), part.args[0], ir.Kind.UNSIGNED)
-        name, only, kept = part.relation.rpartition("@only")
+    def change(inner):
+        if not isinstance(inner, ir.Atom):
+            return inner
+        if inner.relation.endswith("@iteration"):
+            return ir.Compare("=", ir.Call(ITERATION_NUMBER, (), ir.Kind.UNSIGNED), inner.args[0], ir.Kind.UNSIGNED)
+        name, only, kept = inner.relation.rpartition("@only")
         if not only:
-            return part
+            return inner
         args: list[ir.Term] = [ir.Wild()] * relations[name].arity
-        for place, term in zip(filter(None, kept.split("_")), part.args, strict=True):
+        for place, term in zip(filter(None, kept.split("_")), inner.args, strict=True):
             args[int(place)] = term
         return ir.Atom(name, tuple(args))
 
@@ -73,6 +72,5 @@ def as_written(node, relations: Mapping[str, ir.Relation]):
 
 
 def spoken_variable(name: str) -> str:
-    """Return a variable as it was written. A variable that stands for `_`, or for a computed term of a head, keeps its
-    generated name."""
+    """Return a variable as it was written. One that stands for `_`, or a computed term of a head, keeps its generated name."""
     return name.partition("@")[0].rstrip(".") or name

@@ -33,8 +33,7 @@ class Stratum:
 
 @dataclass(frozen=True)
 class Edge:
-    """A dependency of the relation `head` on the relation `body`. via: "" for a positive atom, else "negation", "aggregation"
-    or `RECORD`."""
+    """A dependency of relation `head` on relation `body`. via: "" (a positive atom), "negation", "aggregation" or `RECORD`."""
 
     head: str
     body: str
@@ -74,6 +73,7 @@ def joint_edges(program: ir.Program) -> list[Edge]:
 
 
 def rule_edges(rule: ir.Rule) -> list[Edge]:
+    """Return the dependencies of a rule's head on the relations in its body."""
     return [Edge(rule.head.relation, name, via, rule.span or NOWHERE) for name, via in _relations_with_kind(rule.body, "")]
 
 
@@ -112,13 +112,13 @@ def _relations_with_kind(body: Iterable[ir.Literal], via: str) -> Iterator[tuple
 
 
 def orderless(program: ir.Program) -> dict[str, frozenset[str]]:
-    """Return {relation: the relations of its stratum}, without strata whose tuples depend on the order of iterations: the rules
-    of those cannot be split. The relations of a stratum share one set."""
-    found: dict[str, frozenset[str]] = {}
+    """Return {relation: the relations of its stratum}. Strata whose tuples depend on the order of iterations are left out, as
+    their rules cannot be split. The relations of a stratum share one set."""
+    cycles: dict[str, frozenset[str]] = {}
     for stratum in strata(program):
         if not any(program.relations[name].lattice or program.relations[name].stepwise for name in stratum.relations):
-            found |= dict.fromkeys(stratum.relations, frozenset(stratum.relations))
-    return found
+            cycles |= dict.fromkeys(stratum.relations, frozenset(stratum.relations))
+    return cycles
 
 
 def recursion_groups(program: ir.Program) -> dict[str, int]:
@@ -136,13 +136,14 @@ def strong_components(names: Iterable[str], edges: Iterable[Edge]) -> list[tuple
     for edge in edges:
         reads[edge.head][edge.body] = True
     place = {name: number for number, name in enumerate(names)}
-    index: dict[str, int] = {}
-    low: dict[str, int] = {}
+    index: dict[str, int] = {}  # the order in which relations are entered
+    low: dict[str, int] = {}  # the least index on the stack that a relation reaches
     on_stack: set[str] = set()
     stack: list[str] = []
-    found: list[tuple[str, ...]] = []
+    components: list[tuple[str, ...]] = []
 
     def enter(name):
+        """Put a relation on the stack: return it, and the relations that it reads."""
         index[name] = low[name] = len(index)
         stack.append(name)
         on_stack.add(name)
@@ -163,12 +164,12 @@ def strong_components(names: Iterable[str], edges: Iterable[Edge]) -> list[tuple
                     while not group or group[-1] != name:
                         group.append(stack.pop())
                     on_stack.difference_update(group)
-                    found.append(tuple(sorted(group, key=place.__getitem__)))
+                    components.append(tuple(sorted(group, key=place.__getitem__)))
             elif body not in index:
                 calls.append(enter(body))
             elif body in on_stack:
                 low[name] = min(low[name], index[body])
-    return found
+    return components
 
 
 def recursive_relations(groups: list[tuple[str, ...]], edges: list[Edge]) -> set[str]:
@@ -189,11 +190,11 @@ def _edges_inside(groups: list[tuple[str, ...]], edges: list[Edge]) -> list[tupl
 def unstratified(groups: list[tuple[str, ...]], edges: list[Edge], spans: Mapping[str, Span | None]) -> list[Problem]:
     """Return a problem for each component that contains a negation or an aggregation, as no order of evaluation exists."""
     inside = _edges_inside(groups, edges)
-    problems, seen = [], set()
+    problems, reported = [], set()
     for edge, group in inside:
-        if edge.via and group not in seen:
-            seen.add(group)
-            problems.append(_cycle_problem(edge, group, [each for each, _ in inside], spans))
+        if edge.via and group not in reported:
+            reported.add(group)
+            problems.append(_cycle_problem(edge, group, [cyclic for cyclic, _ in inside], spans))
     return problems
 
 

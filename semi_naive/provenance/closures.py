@@ -37,16 +37,16 @@ class Paths:
         vertices = self._path(*node[1])
         return None if vertices is None else self._tuples(vertices)
 
-    def among(self, column: int, values: np.ndarray) -> Table:
+    def pairs_with(self, column: int, values: np.ndarray) -> Table:
         """Return the pairs of the closure that have one of some values in a column (0 or 1)."""
-        found = Table(2)
+        pairs = Table(2)
         for value in values:
             ends = [vertices for vertices, _ in self._levels(int(value), column)]
             others = np.concatenate([np.empty(0, np.int64), *ends])
-            same = np.full(others.size, value)
-            found.insert([same, others] if column == 0 else [others, same], others.size)
-        found.settle()
-        return found
+            given = np.full(others.size, value)
+            pairs.insert([given, others] if column == 0 else [others, given], others.size)
+        pairs.settle()
+        return pairs
 
     def _path(self, first: int, last: int) -> list[int] | None:
         """Return the vertices of a shortest path of at least one edge, None if there is none. Time and memory are proportional
@@ -63,7 +63,7 @@ class Paths:
         column 1: that reach it), ascending."""
         front, seen = np.array([first]), np.empty(0, np.int64)
         while front.size:
-            ends, begins = self._next(front, column)
+            ends, begins = self._next_edges(front, column)
             places = np.minimum(np.searchsorted(seen, ends), max(0, seen.size - 1))
             unseen = seen[places] != ends if seen.size else True
             is_first = np.diff(ends, prepend=ends[:1] - 1) != 0  # `ends` is ascending, with duplicates
@@ -72,7 +72,7 @@ class Paths:
             seen = np.sort(np.concatenate([seen, front]), kind="stable")
             yield front, begins[new]
 
-    def _next(self, front: np.ndarray, column: int) -> tuple[np.ndarray, np.ndarray]:
+    def _next_edges(self, front: np.ndarray, column: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the edges from some vertices as (ends, begins), by ascending end; for column 1 the edges to them, reversed."""
         ends, begins = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         for block in self.edges.blocks("all", (column, 1 - column)):
@@ -85,24 +85,24 @@ class Paths:
 
     def _tuples(self, vertices: list[int]) -> dict[Node, Instance | None]:
         """Return the tuples of a proof along a path, each with its instance, None for a fact."""
-        found: dict[Node, Instance | None] = {}
-        waiting = [(0, len(vertices) - 1)]
-        while waiting:
-            low, high = waiting.pop()
+        proof: dict[Node, Instance | None] = {}
+        unproven = [(0, len(vertices) - 1)]
+        while unproven:
+            low, high = unproven.pop()
             first, last = vertices[low], vertices[high]
             node = self.relation, (first, last)
             if high == low + 1:
-                found[node] = instance = _instance(self.base, first, last)
-                found |= dict.fromkeys(instance.premises)
+                proof[node] = instance = _instance(self.base, first, last)
+                proof |= dict.fromkeys(instance.premises)
                 continue
             middle = {"path-edge": high - 1, "edge-path": low + 1}.get(self.form, (low + high) // 2)
-            found[node] = instance = _instance(self.step, first, last, vertices[middle])
+            proof[node] = instance = _instance(self.step, first, last, vertices[middle])
             if self.form != "path-edge":
-                waiting.append((middle, high))
+                unproven.append((middle, high))
             if self.form != "edge-path":
-                waiting.append((low, middle))
-            found |= {premise: None for premise in instance.premises if premise[0] != self.relation}
-        return found
+                unproven.append((low, middle))
+            proof |= {premise: None for premise in instance.premises if premise[0] != self.relation}
+        return proof
 
 
 def paths_of(relation: Relation, instances: Instances, given) -> Paths | None:
@@ -112,9 +112,9 @@ def paths_of(relation: Relation, instances: Instances, given) -> Paths | None:
     restricted = relation.lattice or relation.eqrel or relation.choice
     if len(rules) != 2 or relation.arity != 2 or restricted or relation.name in given:
         return None
-    steps = [one for one in rules if form_of(one.written, relation.name)]
-    bases = [one for one in rules if one not in steps]
-    edges = copied_by([one.written for one in bases])
+    steps = [rule for rule in rules if form_of(rule.written, relation.name)]
+    bases = [rule for rule in rules if rule not in steps]
+    edges = copied_by([rule.written for rule in bases])
     has_facts = any(name == relation.name for name, _ in instances.facts)
     if not edges or edges in instances.rules or has_facts:
         return None

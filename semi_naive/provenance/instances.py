@@ -4,8 +4,7 @@ For `path(x, z) :- path(x, y), edge(y, z).` the following rule derives the insta
 
     path:0(x, z, x, y, z) :- path:(x, z), path(x, y), edge(y, z).
 
-The head's terms come first, then all variables of the rule. So nothing is recorded while a program runs, and provenance costs a
-run nothing.
+The head's terms come first, then all variables of the rule. So nothing is recorded while a program runs.
 """
 
 from collections.abc import Iterable, Iterator
@@ -31,7 +30,6 @@ from semi_naive.ra.ir import (
     Compare,
     Const,
     Kind,
-    Loop,
     Program,
     Relation,
     Rule,
@@ -40,6 +38,7 @@ from semi_naive.ra.ir import (
     Var,
     Wild,
 )
+from semi_naive.ra.loops import Loop
 from semi_naive.ra.values.values import Values
 from semi_naive.running.driver.local import Local
 from semi_naive.running.progress.profile import Profile
@@ -123,20 +122,20 @@ class Instances:
         self.database = Database(replace(program, relations=relations), values)
         self.database.on_partitions = {name: entry for name, entry in (spread or {}).items() if name in program.relations}
         in_process = program.relations.keys() - self.database.on_partitions.keys()
-        known = {name: snapshot(tables[name]) if name in tables else self.database.tables[name] for name in in_process}
-        self.database.tables = CollectedTables(self.database.on_partitions, known)
+        in_tables = {name: snapshot(tables[name]) if name in tables else self.database.tables[name] for name in in_process}
+        self.database.tables = CollectedTables(self.database.on_partitions, in_tables)
         self.facts = {node for rule in facts for node in self._tuples_of_atom(rule.head, {}, 1)}
         all_rules = [entry.rule for entries in self.rules.values() for entry in entries]
         indexes = Indexes({name: relation.arity for name, relation in relations.items()})
-        self._local = _Local(
+        self._local = _InstanceEvaluation(
             Stratum(tuple(rule.head.relation for rule in all_rules), all_rules, False), 0, self.database, indexes, Profile()
         )
 
     def of(self, name: str, rows: Iterable[Row]) -> Iterator[tuple[Row, Instance]]:
         """Yield (tuple, instance) for each instance that derives one of some tuples of a relation."""
-        known = set(rows)
+        searched = set(rows)
         for entry in self.rules.get(name, []):
-            columns, size = self._local.evaluated(entry, f"{name}:", known)
+            columns, size = self._local.evaluated(entry, f"{name}:", searched)
             arity = len(entry.written.head.args)
             heads = _rows_of_columns(columns[:arity], size)
             bound = dict(zip((variable.name for variable in entry.variables), columns[arity:], strict=True))
@@ -145,8 +144,8 @@ class Instances:
             instances = map(partial(Instance, entry), _rows_of_columns(columns[arity:], size), premises)
             for head, instance in zip(heads, instances, strict=True):
                 if entry.free:
-                    yield from ((row, instance) for row in _matching_heads(head, entry.free, known))
-                elif head in known:
+                    yield from ((row, instance) for row in _matching_heads(head, entry.free, searched))
+                elif head in searched:
                     yield head, instance
 
     def _tuples_of_atom(self, atom: Atom, bound: dict[str, np.ndarray], size: int) -> list[Node]:
@@ -156,14 +155,13 @@ class Instances:
 
 
 def after_rounds(rule: Rule, loops: tuple[Loop, ...]) -> Rule:
-    """Return a rule of a loop in the form that holds after the last round: it reads final relations, and no atoms that select
-    the current round."""
-    names = {known: name for loop in loops for known, name in loop.pairs}
+    """Return a rule of a loop as it holds after the last round: it reads final relations, and no atoms of the current round."""
+    final_names = {known: name for loop in loops for known, name in loop.pairs}
     current_round = {name for loop in loops for name in loop.now}
 
     def after_last_round(node):
-        if isinstance(node, Atom) and node.relation in names:
-            return replace(node, relation=names[node.relation])
+        if isinstance(node, Atom) and node.relation in final_names:
+            return replace(node, relation=final_names[node.relation])
         body = node.body if isinstance(node, Rule | Aggregate) else ()
         rest = tuple(literal for literal in body if not (isinstance(literal, Atom) and literal.relation in current_round))
         return replace(node, body=rest) if len(rest) < len(body) else node
@@ -199,7 +197,7 @@ def collected_table(spread: OnPartitions | Remade | Table) -> Table:
     return columns_table(spread.columns())
 
 
-class _Local(Local):
+class _InstanceEvaluation(Local):
     """An evaluation of one instance rule at a time, whose plans are cached."""
 
     charges_for_indexes = True  # building one of a large relation takes longer than the searches of a proof in it
@@ -208,9 +206,9 @@ class _Local(Local):
         """Derive the instances of a rule for some tuples. Return (columns (size,) of the head's terms and the variables, size).
         name: the relation that receives the tuples and that the rule's first atom reads."""
         rule, tables = entry.rule, self.database.tables
-        wanted = tables[name] = Table(self.indexes.arities[name])
-        wanted.insert(list(np.array(sorted(rows), np.int64).reshape(len(rows), wanted.arity).T), len(rows))
-        wanted.advance()
+        tuples = tables[name] = Table(self.indexes.arities[name])
+        tuples.insert(list(np.array(sorted(rows), np.int64).reshape(len(rows), tuples.arity).T), len(rows))
+        tuples.advance()
         derived = tables[rule.head.relation] = Table(len(rule.head.args))
         self.tables = {rule.head.relation: derived}
         self._plan([(rule, 0, {0: "delta"}, 0)])
@@ -237,7 +235,7 @@ def instance_rule(rule: Rule, number: int, name: str, relations: dict[str, Relat
     body = tuple(_without_wildcards(literal, place, relations, "?::") for place, literal in enumerate(rule.body))
     atoms = tuple(literal for literal in body if isinstance(literal, Atom))
     # a counter's values of the run are not known: its equations are dropped, and the variable is bound by the head's tuple
-    counting = [literal for literal in body if isinstance(literal, Compare) and _counts(literal)]
+    counting = [literal for literal in body if isinstance(literal, Compare) and _is_counter_equation(literal)]
     body = tuple(literal for literal in body if literal not in counting)
     counted = {side.name for literal in counting for side in (literal.left, literal.right) if isinstance(side, Var)}
     bound = counted | {term.name for term in rewrite.walk(atoms) if isinstance(term, Var)}
@@ -247,9 +245,9 @@ def instance_rule(rule: Rule, number: int, name: str, relations: dict[str, Relat
         for term in rule.head.args
     )
     terms = tuple(Const(0, Kind.NUMBER) if place in free else term for place, term in enumerate(rule.head.args))
-    wanted = Atom(f"{rule.head.relation}:", patterns)
-    variables = tuple(dict.fromkeys(_outer_variables((wanted, *body))))
-    deriving = replace(rule, head=Atom(name, (*terms, *variables)), body=(wanted, *body), plan=None, join="binary")
+    searched = Atom(f"{rule.head.relation}:", patterns)
+    variables = tuple(dict.fromkeys(_outer_variables((searched, *body))))
+    deriving = replace(rule, head=Atom(name, (*terms, *variables)), body=(searched, *body), plan=None, join="binary")
     return InstanceRule(rule, rule, number, deriving, variables, atoms, frozenset(free))
 
 
@@ -271,14 +269,13 @@ def equivalence_rules(relation: Relation) -> list[Rule]:
 
 
 def birth_rule(relation: Relation) -> list[Rule]:
-    """Return the rule of a relation that records the births of another one's tuples (`debug_delta`); none for other
-    relations."""
+    """Return the rule of a relation that records the births of another one's tuples (`debug_delta`); [] for others."""
     if not relation.follows or relation.is_iteration:
         return []
-    (of,) = relation.follows
+    (recorded,) = relation.follows
     variables = tuple(Var(f"x{place}", kind) for place, kind in enumerate(relation.kinds[:-1]))
-    head, text = Atom(relation.name, (*variables, Wild())), f".decl {relation.name} = debug_delta({of})"
-    return [Rule(head, (Atom(of, variables),), span=relation.span, text=text)]
+    head, text = Atom(relation.name, (*variables, Wild())), f".decl {relation.name} = debug_delta({recorded})"
+    return [Rule(head, (Atom(recorded, variables),), span=relation.span, text=text)]
 
 
 def relation_of_terms(name: str, terms: list[Term]) -> Relation:
@@ -303,7 +300,7 @@ def _without_wildcards(literal, place: int, relations: dict[str, Relation], pref
     return Atom(literal.relation, tuple(rewrite.transform(term, named) for term in args))
 
 
-def _counts(literal: Compare) -> bool:
+def _is_counter_equation(literal: Compare) -> bool:
     """True for `n = autoinc()`, whose instances cannot be found."""
     return isinstance(literal.left, Autoinc) or isinstance(literal.right, Autoinc)
 
@@ -322,7 +319,7 @@ def _rows_of_columns(columns: list[np.ndarray], size: int) -> list[Row]:
     return list(zip(*(column.tolist() for column in columns), strict=True)) if columns else [()] * size
 
 
-def _matching_heads(head: Row, free: frozenset[int], known: set[Row]) -> list[Row]:
+def _matching_heads(head: Row, free: frozenset[int], rows: set[Row]) -> list[Row]:
     """Return the rows that agree with a head in all columns but the free ones."""
     fixed = [place for place in range(len(head)) if place not in free]
-    return [row for row in known if all(row[place] == head[place] for place in fixed)]
+    return [row for row in rows if all(row[place] == head[place] for place in fixed)]

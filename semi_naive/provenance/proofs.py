@@ -56,44 +56,44 @@ class Proof:
     def _below(self) -> list["Proof"]:
         """Return the proof and all proofs below it, each once, before its premises."""
         done: dict[int, Proof] = {}
-        waiting: list[tuple[Proof, bool]] = [(self, False)]  # with True once the premises have been visited
-        while waiting:
-            each, visited = waiting.pop()
+        stack: list[tuple[Proof, bool]] = [(self, False)]  # with True once the premises have been visited
+        while stack:
+            proof, visited = stack.pop()
             if visited:
-                done[id(each)] = each
-            elif id(each) not in done:
-                waiting.append((each, True))
-                waiting += [(premise, False) for premise in each.premises if id(premise) not in done]
+                done[id(proof)] = proof
+            elif id(proof) not in done:
+                stack.append((proof, True))
+                stack += [(premise, False) for premise in proof.premises if id(premise) not in done]
         return list(done.values())[::-1]
 
     def renamed(self, rename: Callable[[builtins.tuple], builtins.tuple]) -> "Proof":
         """Return the proof with `rename` applied to all tuples."""
         renamed: dict[int, Proof] = {}
-        for each in reversed(self._below()):
-            body = tuple(renamed[id(part)] if isinstance(part, Proof) else part for part in each.body)
-            renamed[id(each)] = replace(each, tuple=rename(each.tuple), body=body)
+        for proof in reversed(self._below()):
+            body = tuple(renamed[id(part)] if isinstance(part, Proof) else part for part in proof.body)
+            renamed[id(proof)] = replace(proof, tuple=rename(proof.tuple), body=body)
         return renamed[id(self)]
 
     def to_text(self, depth: int | None = None) -> str:
         """Return one line for each tuple, its premises below it; repeated tuples are not expanded again. depth: the number of
         levels, None for all."""
         lines: list[str] = []
-        shown: set[int] = set()
-        waiting = [(self, 0)]
-        while waiting:
-            each, level = waiting.pop()
-            first = f"{INDENT * level}{each.atom}"
-            if each.rule is None:
+        expanded: set[int] = set()
+        stack = [(self, 0)]
+        while stack:
+            proof, level = stack.pop()
+            first = f"{INDENT * level}{proof.atom}"
+            if proof.rule is None:
                 lines.append(f"{first}   [fact]")
-            elif id(each) in shown:
+            elif id(proof) in expanded:
                 lines.append(f"{first}   [as above]")
             elif depth is not None and level >= depth:
                 lines.append(f"{first}   […]")
             else:
-                shown.add(id(each))
-                lines.append(f"{first}   [{each.rule}]")
-                lines += [f"{INDENT * (level + 1)}{condition}" for condition in each.conditions]
-                waiting += [(premise, level + 1) for premise in reversed(each.premises)]
+                expanded.add(id(proof))
+                lines.append(f"{first}   [{proof.rule}]")
+                lines += [f"{INDENT * (level + 1)}{condition}" for condition in proof.conditions]
+                stack += [(premise, level + 1) for premise in reversed(proof.premises)]
         return "\n".join(lines)
 
     @property
@@ -104,15 +104,17 @@ class Proof:
     def to_dict(self) -> dict:
         """Return the proof as dictionaries and lists, for JSON; a shared proof is repeated."""
         entries: dict[int, dict] = {}
-        for each in reversed(self._below()):
-            entry: dict[str, Any] = {"relation": each.relation, "tuple": _json_of_value(each.tuple), "atom": each.atom}
-            if each.rule is not None:
-                entry |= {"rule": each.rule, "number": each.number, "place": each.place}
-                entry |= {"premises": [entries[id(one)] for one in each.premises], "conditions": list(each.conditions)}
-            entries[id(each)] = entry
+        for proof in reversed(self._below()):
+            entry: dict[str, Any] = {"relation": proof.relation, "tuple": _json_of_value(proof.tuple), "atom": proof.atom}
+            if proof.rule is not None:
+                entry |= {"rule": proof.rule, "number": proof.number, "place": proof.place}
+                premises = [entries[id(premise)] for premise in proof.premises]
+                entry |= {"premises": premises, "conditions": list(proof.conditions)}
+            entries[id(proof)] = entry
         return entries[id(self)]
 
     def to_json(self, **options) -> str:
+        """Return the proof as JSON text. options: of `json.dumps`."""
         return json.dumps(self.to_dict(), **options)
 
     def plot(self, path=None):
@@ -131,8 +133,8 @@ class Proof:
         lines = self.to_text().split("\n")
         if len(lines) > NOTEBOOK_LINES:
             lines = [*lines[:NOTEBOOK_LINES], f"… {len(lines) - NOTEBOOK_LINES:,} more lines"]
-        shown = "\n".join(lines)
-        return f"<p>{escape(self.atom)}, height {self.height}</p><pre>{escape(shown)}</pre>"
+        text = "\n".join(lines)
+        return f"<p>{escape(self.atom)}, height {self.height}</p><pre>{escape(text)}</pre>"
 
     def __str__(self) -> str:
         return self.to_text()

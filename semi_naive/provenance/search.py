@@ -1,11 +1,9 @@
-"""Search for a proof of least height, backwards from the tuple: its instances, those of their premises, and so on, until facts
-prove it.
+"""Search for a proof of least height, backwards from a tuple: its instances, those of their premises, and so on to facts.
 
 A fact has height 0, any other tuple one more than the highest premise of its instance. All proofs of height at most k consist
 of tuples within k steps backwards. So the search proceeds step by step, and ends when it has a proof whose height is at most
 the number of steps. It visits only tuples that could be in such a proof. (Zhao, Subotić, Scholz 2020, "Debugging large-scale
-Datalog: a scalable provenance evaluation strategy", also find proofs of least height, by heights that are recorded during a
-run.)
+Datalog: a scalable provenance evaluation strategy", also find proofs of least height, by heights recorded in a run.)
 """
 
 from array import array
@@ -39,7 +37,7 @@ class Search:
         self.instances, self.is_fact = instances, is_fact
         self.ids: dict[Node, int] = {}  # number of each known tuple
         self.facts: list[int] = []  # the numbers of facts
-        self.found: list[Instance] = []
+        self.instances_found: list[Instance] = []  # by number
         self.heads = array("q")  # the tuple that each instance derives
         self.premises, self.users = array("q"), array("q")  # premises of all instances, and the instance of each premise
 
@@ -47,44 +45,44 @@ class Search:
         """Return the tuples of a proof of least height, each with its instance, None for a fact. Raises NoProof if there is no
         proof, and SearchTooLarge after MAX_INSTANCES instances."""
         self.ids[node] = 0
-        wanted, steps, known = self._without_facts([node]), 0, 0  # known: the tuples when heights were last computed
+        unexpanded, steps, known_before = self._without_facts([node]), 0, 0  # known: the tuples when heights were last computed
         while True:
-            wanted, steps = self._expand(wanted), steps + 1
-            if wanted and len(self.ids) < GROWTH_BETWEEN_HEIGHTS * known:
+            unexpanded, steps = self._expand(unexpanded), steps + 1
+            if unexpanded and len(self.ids) < GROWTH_BETWEEN_HEIGHTS * known_before:
                 continue
-            known = len(self.ids)
+            known_before = len(self.ids)
             height, chosen = self._least_height()
-            if height is not None and (height <= steps or not wanted):
+            if height is not None and (height <= steps or not unexpanded):
                 return self._proof(chosen)
-            if not wanted:
+            if not unexpanded:
                 raise NoProof
 
-    def _expand(self, wanted: list[Node]) -> list[Node]:
+    def _expand(self, nodes: list[Node]) -> list[Node]:
         """Add the instances that derive some tuples. Return their premises that are new and no facts."""
         rows: dict[str, list] = {}
-        for name, row in wanted:
+        for name, row in nodes:
             rows.setdefault(name, []).append(row)
-        fresh: list[Node] = []
+        new_premises: list[Node] = []
         for name, rows_of_name in rows.items():
             for row, instance in self.instances.of(name, rows_of_name):
-                self._add(self.ids[name, row], instance, fresh)
-        if len(self.found) > MAX_INSTANCES:
+                self._add(self.ids[name, row], instance, new_premises)
+        if len(self.instances_found) > MAX_INSTANCES:
             raise SearchTooLarge(
                 f"more than {MAX_INSTANCES:,} instances of rules may be in a proof of this tuple; there may be one beyond them"
             )
-        return self._without_facts(fresh)
+        return self._without_facts(new_premises)
 
-    def _add(self, head: int, instance: Instance, fresh: list[Node]) -> None:
-        """Add an instance; new premises are added to `fresh`."""
+    def _add(self, head: int, instance: Instance, new_premises: list[Node]) -> None:
+        """Add an instance; new premises are added to `new_premises`."""
         for premise in instance.premises:
             number = self.ids.get(premise)
             if number is None:
                 number = self.ids[premise] = len(self.ids)
-                fresh.append(premise)
+                new_premises.append(premise)
             self.premises.append(number)
-            self.users.append(len(self.found))
+            self.users.append(len(self.instances_found))
         self.heads.append(head)
-        self.found.append(instance)
+        self.instances_found.append(instance)
 
     def _without_facts(self, nodes: list[Node]) -> list[Node]:
         """Record which of some new tuples are facts, and return the others."""
@@ -117,10 +115,10 @@ class Search:
     def _proof(self, chosen: np.ndarray) -> dict[Node, Instance | None]:
         """Return the tuples of the first tuple's proof, each with its instance. chosen: the number of each tuple's instance."""
         proof: dict[Node, Instance | None] = {}
-        waiting = [next(iter(self.ids))]
-        while waiting:
-            if (current := waiting.pop()) not in proof:
+        stack = [next(iter(self.ids))]
+        while stack:
+            if (current := stack.pop()) not in proof:
                 number = int(chosen[self.ids[current]])
-                proof[current] = instance = self.found[number] if number >= 0 else None
-                waiting += instance.premises if instance else ()
+                proof[current] = instance = self.instances_found[number] if number >= 0 else None
+                stack += instance.premises if instance else ()
         return proof

@@ -10,6 +10,7 @@ from dataclasses import replace
 from semi_naive.language.stepping.rules import STEP
 from semi_naive.planning import rewrite
 from semi_naive.ra import ir
+from semi_naive.ra.loops import Steps
 
 NUMBER = "step@n"  # the step of the head
 
@@ -30,7 +31,7 @@ class _WholeSteps:
     of_facts: relations of given facts, with their declared relation.
     """
 
-    def __init__(self, program: ir.Program, steps: ir.Steps):
+    def __init__(self, program: ir.Program, steps: Steps):
         self.program, self.steps, self.columns = program, steps, dict(steps.columns)
         self.kind = program.relations[steps.step].kinds[0]
         ages = {"@this": 0, "@last": 1} | {f"@older{age}": age for age in range(2, steps.lookback + 1)}
@@ -72,12 +73,12 @@ class _WholeSteps:
         """Return a rule with the step's number in each atom: a variable of the rule that is equal to it, or a new one."""
         atoms = [node for node in rewrite.walk(rule.body) if isinstance(node, ir.Atom)]
         read = sorted({self.of_one_step[atom.relation][1] for atom in atoms if atom.relation in self.of_one_step} - {0})
-        own = {age: variable for literal in rule.body for age, variable in self._step_equation(literal)}
-        terms = {age: own.get(age, self._step(age)) for age in read} | {0: self._step(0)}
+        equated = {age: variable for literal in rule.body for age, variable in self._step_equation(literal)}
+        terms = {age: equated.get(age, self._step(age)) for age in read} | {0: self._step(0)}
         equations = [
             ir.Compare("=", self._step(age), ir.Call("-", (self._step(0), ir.Const(age, self.kind)), self.kind), self.kind)
             for age in read
-            if age not in own
+            if age not in equated
         ]
         changed = rewrite.transform(rule, lambda node: self._change(node, terms))
         return replace(changed, body=(*changed.body, *equations), plan=None)

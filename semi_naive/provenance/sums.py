@@ -36,11 +36,11 @@ def aggregated_from(program: Program, name: str, values: tuple) -> Iterator[str]
     for column, op in ops.items():
         bodies_by_target: dict[str, list[str]] = {}
         for head in heads:
-            known, equations = _unified(head.key, key)
-            if known is None:
+            constants, equations = _unified(head.key, key)
+            if constants is None:
                 continue
-            terms = [rewrite.substitute(term, known) for term in head.arguments[column]]
-            body = [rewrite.substitute(literal, known) for literal in (*head.rule.body, *equations)]
+            terms = [rewrite.substitute(term, constants) for term in head.arguments[column]]
+            body = [rewrite.substitute(literal, constants) for literal in (*head.rule.body, *equations)]
             target = ", ".join(_text(term, program.relations) for term in terms)
             target = f"{op} {target}" if head.aggregates else target
             bodies_by_target.setdefault(target, []).append(", ".join(_text(literal, program.relations) for literal in body))
@@ -52,7 +52,8 @@ def aggregated_from(program: Program, name: str, values: tuple) -> Iterator[str]
 
 
 def _combined_text(op: str, pieces: list[str]) -> str:
-    """
+    """Return the text of an aggregate over several pieces.
+
     >>> _combined_text("sum", ["sum c : { a(c) }", "7"]), _combined_text("max", ["max c : { a(c) }", "7"])
     ('sum c : { a(c) } + 7', 'max of max c : { a(c) } and 7')
     """
@@ -64,7 +65,7 @@ def _combined_text(op: str, pieces: list[str]) -> str:
 def _unified(key: tuple, values: list) -> tuple[dict[str, Term] | None, list[Compare]]:
     """Match the terms of a key with values. Return (the constant of each variable, equations for computed terms), or (None, [])
     if they do not match."""
-    known: dict[str, Term] = {}
+    constants: dict[str, Term] = {}
     equations = []
     for term, value in zip(key, values, strict=True):
         if isinstance(value, tuple):
@@ -75,10 +76,11 @@ def _unified(key: tuple, values: list) -> tuple[dict[str, Term] | None, list[Com
                 return None, []
         elif not isinstance(term, Var):
             equations.append(Compare("=", term, constant, term.kind))
-        elif known.setdefault(term.name, constant) != constant:
+        elif constants.setdefault(term.name, constant) != constant:
             return None, []
-    return known, equations
+    return constants, equations
 
 
 def _text(node, relations: Mapping[str, Relation]) -> str:
+    """Return a term or a literal as a program writes it."""
     return str(as_written(node, relations))

@@ -1,7 +1,6 @@
 """A proof as a tree over its conclusion, in Soufflé's format, as text and as JSON.
 
-At a maximum depth a proof is cut off: `subproof path(0)` stands for the proof with this number, which can be requested
-separately.
+At a maximum depth a proof is cut off: `subproof path(0)` stands for the proof with this number, a separate request.
 """
 
 import json
@@ -21,11 +20,11 @@ class Tree:
 
     def _above_first(self) -> list["Tree"]:
         """Return all nodes, each after those above it."""
-        found, waiting = [], [self]
-        while waiting:
-            found.append(waiting.pop())
-            waiting += found[-1].above
-        return found[::-1]
+        nodes, stack = [], [self]
+        while stack:
+            nodes.append(stack.pop())
+            stack += nodes[-1].above
+        return nodes[::-1]
 
     def to_text(self) -> str:
         """Return the tree as lines, with the premises of a step side by side above a bar with its rule's number.
@@ -59,10 +58,10 @@ class Tree:
 
 def tree_of(proof: Proof, depth: int, label: Callable[[Proof], int]) -> Tree:
     """Return a proof as a tree of at most `depth` levels. label: returns the number of a proof that is cut off."""
-    found = Tree("")
-    waiting: list[tuple[Proof, int, Tree]] = [(proof, depth, found)]
-    while waiting:
-        current, levels, node = waiting.pop()
+    root = Tree("")
+    stack: list[tuple[Proof, int, Tree]] = [(proof, depth, root)]
+    while stack:
+        current, levels, node = stack.pop()
         if current.rule is None:
             node.text = current.atom
         elif levels <= 1:
@@ -71,8 +70,8 @@ def tree_of(proof: Proof, depth: int, label: Callable[[Proof], int]) -> Tree:
             node.text, node.rule = current.atom, current.number
             node.above = [Tree(part if isinstance(part, str) else "") for part in current.body]
             pairs = zip(current.body, node.above, strict=True)
-            waiting += [(part, levels - 1, above) for part, above in pairs if isinstance(part, Proof)][::-1]
-    return found
+            stack += [(part, levels - 1, above) for part, above in pairs if isinstance(part, Proof)][::-1]
+    return root
 
 
 def _draw_above(tree: Tree, above: list[list[str]]) -> list[str]:

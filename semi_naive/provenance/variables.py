@@ -14,19 +14,20 @@ def types_of_variables(rules: tuple[Rule, ...], relations: Mapping[str, Relation
     >>> x, y, z = Var("x", Kind.RECORD), Var("y", Kind.NUMBER), Var("z", Kind.RECORD)
     >>> rule = Rule(Atom("p", (y,)), (Atom("e", (x,)), Compare("=", x, Pack((y, z), "Pair"), Kind.RECORD)))
     >>> relations = {"p": Relation("p", (("y", number),)), "e": Relation("e", (("x", pair),))}
-    >>> {name: of.name for name, of in types_of_variables((rule,), relations, {"number": number, "Pair": pair}).items()}
+    >>> {name: type_.name for name, type_ in types_of_variables((rule,), relations, {"number": number, "Pair": pair}).items()}
     {'x': 'Pair', 'z': 'Pair', 'y': 'number'}
     """
     nodes = list(rewrite.walk(rules))
-    found = {node.name: types[node.kind.value] for node in nodes if isinstance(node, Var) and node.kind != Kind.RECORD}
+    type_of = {node.name: types[node.kind.value] for node in nodes if isinstance(node, Var) and node.kind != Kind.RECORD}
     typed_terms = [pair for node in nodes for pair in _attributes(node, relations, types)]
     equations = [node for node in nodes if isinstance(node, Compare) and node.op == "=" and node.kind == Kind.RECORD]
     sides = [pair for node in equations for pair in ((node.left, node.right), (node.right, node.left))]
     while typed_terms:
-        found = {term.name: type_ for term, type_ in typed_terms if isinstance(term, Var) and term.kind == Kind.RECORD} | found
-        unknown = [(term, other) for term, other in sides if isinstance(term, Var) and term.name not in found]
-        typed_terms = [(term, type_) for term, other in unknown if (type_ := _type(other, found, types))]
-    return found
+        records = [(term, type_) for term, type_ in typed_terms if isinstance(term, Var) and term.kind == Kind.RECORD]
+        type_of = {term.name: type_ for term, type_ in records} | type_of
+        unknown = [(term, other) for term, other in sides if isinstance(term, Var) and term.name not in type_of]
+        typed_terms = [(term, type_) for term, other in unknown if (type_ := _type(other, type_of, types))]
+    return type_of
 
 
 def _attributes(node, relations: Mapping[str, Relation], types: dict[str, Type]) -> Iterator[tuple]:
@@ -39,8 +40,8 @@ def _attributes(node, relations: Mapping[str, Relation], types: dict[str, Type])
         yield from zip(node.args, (types[name] for _, name in fields), strict=True)
 
 
-def _type(term, found: dict[str, Type], types: dict[str, Type]) -> Type | None:
+def _type(term, type_of: dict[str, Type], types: dict[str, Type]) -> Type | None:
     """Return the type of a record, None if it is not known."""
     if isinstance(term, Var):
-        return found.get(term.name)
+        return type_of.get(term.name)
     return types[term.type] if isinstance(term, Pack) else getattr(getattr(term, "function", None), "result", None)

@@ -1,7 +1,6 @@
 """Evaluate a rule's body for one head tuple, literal by literal, up to the first literal that fails.
 
-Each literal is compiled separately, once, for the variables bound before it, and its bindings are the input of the next
-literal.
+Each literal is compiled separately, once, for the variables bound before it, and its bindings are the next one's input.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -33,8 +32,7 @@ class WalkEnd:
     """The end of a walk.
 
     bound: values of variables that satisfy all literals before `missing`.
-    missing: the first literal without a match; None if all literals hold, or if only a computed argument of the head has
-    another value.
+    missing: the first literal without a match; None if all hold, or only a computed argument of the head differs.
     """
 
     bound: Bits
@@ -94,11 +92,11 @@ class BodyWalk:
         equations = [Compare("=", Var(name, term_kind(term)), term, term_kind(term)) for name, term in self.computed.items()]
         unpacking = [equation for equation in equations if isinstance(equation.right, Pack)]  # these bind variables
         comparing = [equation for equation in equations if equation not in unpacking]
-        remaining, known = [*unpacking, *self.rule.body, *comparing], set(bound)
+        remaining, bound_so_far = [*unpacking, *self.rule.body, *comparing], set(bound)
         while remaining:
-            ready = next((literal for literal in remaining if self._is_ready(literal, known)), remaining[0])
+            ready = next((literal for literal in remaining if self._is_ready(literal, bound_so_far)), remaining[0])
             remaining.remove(ready)
-            known |= names_of_variables(ready)
+            bound_so_far |= names_of_variables(ready)
             yield ready
 
     def _others(self, literal: Literal) -> set[str]:
@@ -109,19 +107,19 @@ class BodyWalk:
         """True if a literal can be evaluated for bindings of some variables. An atom waits for those of its computed arguments,
         although it could be solved for them."""
         if isinstance(literal, Atom):
-            own = {term.name for term in literal.args if isinstance(term, Var)}
-            if not names_of_variables([term for term in literal.args if isinstance(term, Call)]) <= bound | own:
+            arguments = {term.name for term in literal.args if isinstance(term, Var)}
+            if not names_of_variables([term for term in literal.args if isinstance(term, Call)]) <= bound | arguments:
                 return False
         return self._steps(literal, bound) is not None
 
     def _steps(self, literal: Literal, bound: Collection[str]) -> list | None:
         """Return the steps of a literal for bindings of some variables; None if it needs other variables."""
-        kept = {*bound, *self._others(literal)}
+        used_elsewhere = {*bound, *self._others(literal)}
         if isinstance(literal, Atom):
-            kept |= names_of_variables(literal)
+            used_elsewhere |= names_of_variables(literal)
         compiler = Compiler(self.rule, Greedy(self.database, {}), self.indexes.order_for, {})
         try:
-            return compiler.compile((literal,), start=bound, outside=kept)
+            return compiler.compile((literal,), start=bound, outside=used_elsewhere)
         except Ungrounded:
             return None
 
@@ -136,9 +134,9 @@ class BodyWalk:
 
     @contextmanager
     def _with_pairs(self, literal: Literal, batch: Batch) -> Iterator[None]:
-        """While the block runs, provide `_followed` as the table of a literal's relation, if there is one."""
+        """While the block runs, provide `_closure_pairs` as the table of a literal's relation, if there is one."""
         atom = literal.atom if isinstance(literal, Not) else literal
-        if not isinstance(atom, Atom) or (pairs := self._followed(atom, batch)) is None:
+        if not isinstance(atom, Atom) or (pairs := self._closure_pairs(atom, batch)) is None:
             yield
             return
         self.database.tables[atom.relation] = pairs
@@ -147,18 +145,18 @@ class BodyWalk:
         finally:
             del self.database.tables[atom.relation]
 
-    def _followed(self, atom: Atom, batch: Batch) -> Table | None:
+    def _closure_pairs(self, atom: Atom, batch: Batch) -> Table | None:
         """Return the pairs of the vertices in `batch`, for an atom of a closure that is not in this process; None for others,
         and if there are more than MAX_FOLLOWED_VERTICES."""
         paths = None if atom.relation in self.database.tables.keys() else self.paths(atom.relation)
-        known = [place for place, term in enumerate(atom.args) if self._known(term, batch)] if paths else []
-        if paths is None or not known:
+        bound_places = [place for place, term in enumerate(atom.args) if self._is_bound(term, batch)] if paths else []
+        if paths is None or not bound_places:
             return None
-        values = np.unique(evaluate(atom.args[known[0]], batch.columns, batch.size, self.database.values))
-        return paths.among(known[0], values) if 0 < len(values) <= MAX_FOLLOWED_VERTICES else None
+        values = np.unique(evaluate(atom.args[bound_places[0]], batch.columns, batch.size, self.database.values))
+        return paths.pairs_with(bound_places[0], values) if 0 < len(values) <= MAX_FOLLOWED_VERTICES else None
 
     @staticmethod
-    def _known(term, batch: Batch) -> bool:
+    def _is_bound(term, batch: Batch) -> bool:
         """True if a batch binds all variables of a term, so that it has a value."""
         return not isinstance(term, Wild) and names_of_variables(term) <= batch.columns.keys()
 
@@ -169,6 +167,7 @@ def term_kind(term) -> Kind:
 
 
 def _batch_of_one(bound: Bits) -> Batch:
+    """Return a batch of one binding."""
     return Batch(1, {name: np.array([value], np.int64) for name, value in bound.items()})
 
 

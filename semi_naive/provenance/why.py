@@ -100,9 +100,9 @@ class Why:
         takes as long as following the edges from one vertex: 10 ms with 21 M pairs."""
         node = self._node(name, row)
         paths = self._paths(name)
-        found = paths.proven(node) if paths else None
-        if found:
-            return self._proof(node, found)
+        tuples = paths.proven(node) if paths else None
+        if tuples:
+            return self._proof(node, tuples)
         if paths or not self._is_present(node):
             raise ValueError(f"{atom(name, tuple(row))} is not there; why_not tells what it lacks")
         try:
@@ -171,11 +171,11 @@ class Why:
         if not relation.arity:
             return [() for _ in rows]
         columns = np.array(rows, np.int64).reshape(len(rows), relation.arity).T
-        found = (
+        values = (
             nested_values(np.ascontiguousarray(column), type_, self.types, self.values)
             for column, (_, type_) in zip(columns, relation.attributes, strict=True)
         )
-        return list(zip(*found, strict=True))
+        return list(zip(*values, strict=True))
 
     # -- tests of presence
 
@@ -197,24 +197,24 @@ class Why:
 
     # -- the parts of an answer
 
-    def _proof(self, node: Node, found: dict[Node, Instance | None]) -> Proof:
-        """Return the proof of a tuple. found: an instance for each tuple of the proof, or None for a fact."""
+    def _proof(self, node: Node, instances: dict[Node, Instance | None]) -> Proof:
+        """Return the proof of a tuple. instances: an instance for each tuple of the proof, or None for a fact."""
         rows: dict[str, list[Row]] = {}
-        for name, row in found:
+        for name, row in instances:
             rows.setdefault(name, []).append(row)
-        python = {
+        values_of = {
             (name, row): values
             for name, rows_of_name in rows.items()
             for row, values in zip(rows_of_name, self._python(self.program.relations[name], rows_of_name), strict=True)
         }
         proofs: dict[Node, Proof] = {}
-        waiting = [node]
-        while waiting:
-            current, instance = waiting[-1], found[waiting[-1]]
+        stack = [node]
+        while stack:
+            current, instance = stack[-1], instances[stack[-1]]
             missing = [premise for premise in instance.premises if premise not in proofs] if instance else []
-            waiting += missing
+            stack += missing
             if not missing:
-                proofs[waiting.pop()] = self._proof_of_instance(current[0], instance, python[current], proofs)
+                proofs[stack.pop()] = self._proof_of_instance(current[0], instance, values_of[current], proofs)
         return proofs[node]
 
     def _proof_of_instance(self, name: str, instance: Instance | None, values: tuple, proofs: dict[Node, Proof]) -> Proof:
@@ -227,12 +227,12 @@ class Why:
         premises = iter(instance.premises)
         body = (proofs[next(premises)] if isinstance(part, Atom) else _instantiate(part, bound) for part in rule.written.body)
         # the equation of a variable and its alias becomes one of equal sides
-        shown = [self._shown(part) for part in body if not (isinstance(part, Compare) and part.left == part.right)]
+        shown = [self._body_part(part) for part in body if not (isinstance(part, Compare) and part.left == part.right)]
         if name in self.program.sums:
             shown = [*aggregated_from(self.program, name, values), *shown]
         return Proof(name, values, rule.text, _rule_place(rule.written), rule.number, tuple(shown))
 
-    def _shown(self, part) -> Proof | str:
+    def _body_part(self, part) -> Proof | str:
         """Return a part of a proof's body: a premise as its proof, another literal as text. A premise that gives the values of
         parameters, or the number of the iteration, is text, too."""
         if not isinstance(part, Proof):
@@ -258,11 +258,10 @@ class Why:
             return failure(rival or f"its head is {_instantiate(rule.head, bound)} then")
         missing = as_written(_instantiate(end.missing, bound), self.program.relations)
         shown = {name: value for name, value in bound.items() if not name.startswith(UNNAMED) and "@" not in name}
-        return failure(_lack(missing), ", ".join(f"{name} = {value}" for name, value in shown.items()))
+        return failure(_failure_text(missing), ", ".join(f"{name} = {value}" for name, value in shown.items()))
 
     def _rival(self, name: str, row: Row) -> str:
-        """Return the text about the tuple that a choice, a best value or a subsumption has kept instead of a tuple, "" if there
-        is none."""
+        """Return text about the tuple that a choice, a best value or a subsumption has kept instead of a tuple; "" if none."""
         relation = self.program.relations[name]
         keys = relation.keys
         if name in self.program.sums:
@@ -276,8 +275,8 @@ class Why:
                     bits = tuple(int(block.column(order.index(place), lows)[0]) for place in range(relation.arity))
                     [kept] = self._python(relation, [bits])
                     names = ", ".join(relation.attributes[place][0] for place in key)
-                    alike = f" with the same {names}" if key else ""
-                    return f"of tuples{alike} there is one, and that is {atom(name, kept)}"
+                    same_key = f" with the same {names}" if key else ""
+                    return f"of tuples{same_key} there is one, and that is {atom(name, kept)}"
         return "another tuple subsumes it, or did when it was made" if relation.dominated else ""
 
     # -- failing rules, literal by literal
@@ -288,8 +287,8 @@ class Why:
         rule = self.rules(name)[rule_number - 1].expanded
         results = {part.result.name for part in rule.body if isinstance(part, Range | Aggregate)}
         fixed = names_of_variables(rule.head) | results
-        found = [term for part in rule.body if isinstance(part, Atom) for term in rewrite.walk(part) if isinstance(term, Var)]
-        named = [term for term in dict.fromkeys(found) if not term.name.startswith(UNNAMED)]
+        terms = [term for part in rule.body if isinstance(part, Atom) for term in rewrite.walk(part)]
+        named = [term for term in dict.fromkeys(terms) if isinstance(term, Var) and not term.name.startswith(UNNAMED)]
         return [term for term in named if term.name not in fixed and term.kind != Kind.RECORD]
 
     def examined(self, name: str, row, rule_number: int, chosen: dict[str, Any]) -> list[tuple[str, bool]]:
@@ -343,8 +342,7 @@ class ShownConstant(Const):
 
 
 def _constants_of_head(head: Atom, values: tuple) -> dict[str, Const]:
-    """Return the values that a tuple of Python values gives to the head's variables, without records, which have several
-    forms."""
+    """Return the values that a tuple of Python values gives to the head's variables; none of records, which have many forms."""
     variables = [(term, value) for term, value in zip(head.args, values, strict=True) if isinstance(term, Var)]
     return {term.name: ShownConstant(value, term.kind) for term, value in variables if term.kind != Kind.RECORD}
 
@@ -362,7 +360,7 @@ def _contains_tuple(table: Any, row: Row) -> bool:
     return False
 
 
-def _lack(part) -> str:
+def _failure_text(part) -> str:
     """Return text: which literal of a rule does not hold."""
     if isinstance(part, Atom):
         return f"there is no {part}"

@@ -26,7 +26,7 @@ def make_static_joins(run: RunState, number: int, stratum: Stratum) -> Stratum:
     spread = run.database.on_partitions.keys()
     here = not run.config.checkpoint_dir and all(spread.isdisjoint(join.reads) for _, join in joins)
     feasible = here and all(is_expected_small(run, join) for _, join in joins)
-    made = feasible and all(_make(run, place, join) for place, join in joins)
+    made = feasible and all(_make_static_join(run, place, join) for place, join in joins)
     if not made:
         written = run.compiled.unjoined_strata[stratum.relations[0]]
         stratum = replace(written, rules=[rule for rule in written.rules if not is_fact(rule)])  # facts were loaded before
@@ -49,7 +49,7 @@ def _bound(run: RunState, join: Stratum) -> int:
     return bound_of(sum(map(run.database.count, join.reads)))
 
 
-def _make(run: RunState, number: int, join: Stratum) -> bool:
+def _make_static_join(run: RunState, number: int, join: Stratum) -> bool:
     """Make a static join, unless it has been made before. Return False if it makes too many tuples; it is empty then."""
     name = join.relations[0]
     if run.database.count(name):

@@ -7,7 +7,7 @@ from semi_naive.config import Config
 from semi_naive.host.account import part
 from semi_naive.host.numbers import quantity
 from semi_naive.planning.carried import Carried, carried
-from semi_naive.planning.detect_closure import ReachabilityShape, following
+from semi_naive.planning.detect_closure import ReachabilityShape, reachability_shape
 from semi_naive.planning.strata import Stratum
 from semi_naive.ra.ir import Atom
 
@@ -91,10 +91,10 @@ def decomposable(stratum: Stratum, database, config: Config) -> tuple[Groups | N
     reduced = any(relations[name].eqrel or relations[name].stepwise for name in stratum.relations)
     if reduced or stratum.makes_numbers:
         return None, why_in_one_place(stratum, relations)
-    found, shape = carried(stratum, relations), following(stratum, database, config)
-    if not found and not (shape and shape.closure):
-        return None, f"it carries no column unchanged from every recursive atom to the head: {found.lost}"
-    return Groups(found, found.described(relations), shape), ""
+    columns, shape = carried(stratum, relations), reachability_shape(stratum, database, config)
+    if not columns and not (shape and shape.closure):
+        return None, f"it carries no column unchanged from every recursive atom to the head: {columns.lost}"
+    return Groups(columns, columns.described(relations), shape), ""
 
 
 def why_not_decomposed(stratum: Stratum, database, config: Config) -> str:
@@ -121,7 +121,7 @@ def why_in_one_place(stratum: Stratum, relations) -> str:
             return reason
     best = {name for name in stratum.relations if relations[name].lattice}
     for rule in stratum.rules if best else ():
-        own = [a for a in rule.body if isinstance(a, Atom) and a.relation in stratum.relations]
+        own = [literal for literal in rule.body if isinstance(literal, Atom) and literal.relation in stratum.relations]
         if len(own) > 1 and any(atom.relation in best for atom in own):
             return f"{own[0].relation} is aggregated in recursion, and a rule joins it with another of its stratum"
     return ""

@@ -1,4 +1,4 @@
-"""Evaluate loops (`ra.ir.Loop`) round by round: pass the relations of one round to the next; see `language.wellfounded`,
+"""Evaluate loops (`ra.loops.Loop`) round by round: pass the relations of one round to the next; see `language.wellfounded`,
 `language.reductions.recursive_sums` and `language.stepping`.
 """
 
@@ -9,10 +9,10 @@ from itertools import count
 import numpy as np
 
 from semi_naive.planning.rewriting.loops import StratumLoop
-from semi_naive.ra import ir
 from semi_naive.ra.blocks import kernels
 from semi_naive.ra.blocks.table import Table, snapshot
 from semi_naive.ra.expressions.arithmetic import EvaluationError
+from semi_naive.ra.loops import Loop, Needs, Steps
 from semi_naive.running.choose_plan import limit_sizes
 from semi_naive.running.relations.database import Database
 
@@ -32,7 +32,7 @@ class StepClock:
     resumed: bool = False
 
 
-def rounds(loop: ir.Loop, database: Database, most: int | None = None, clock: StepClock | None = None) -> Iterator[int]:
+def rounds(loop: Loop, database: Database, most: int | None = None, clock: StepClock | None = None) -> Iterator[int]:
     """Yield the number of each round, once all relations that it reads from earlier rounds are in the database. The caller
     evaluates the strata of the loop before it asks for the next number. most: the number of steps, at most
     (`Config.max_iterations`). clock: the position of a loop in steps."""
@@ -44,7 +44,7 @@ def rounds(loop: ir.Loop, database: Database, most: int | None = None, clock: St
 # -- steps
 
 
-def _step_by_step(loop: ir.Loop, steps: ir.Steps, database: Database, most: int | None, clock: StepClock) -> Iterator[int]:
+def _step_by_step(loop: Loop, steps: Steps, database: Database, most: int | None, clock: StepClock) -> Iterator[int]:
     """Yield each step, from the first one that a nonrecursive rule of the component provides tuples for (`steps.begin`). When
     rules read no tuples of earlier steps any more, the next such step follows, or the loop ends."""
     pairs = [pair for pair in loop.pairs if pair[0] in database.tables]
@@ -58,7 +58,7 @@ def _step_by_step(loop: ir.Loop, steps: ir.Steps, database: Database, most: int 
         _set_number(steps.step, clock.step, database)
         yield clock.step
         clock.done += 1
-        clock.empty = 0 if any(map(database.count, steps.made)) else clock.empty + 1
+        clock.empty = 0 if any(map(database.count, steps.current)) else clock.empty + 1
         for name in steps.last:
             if database.count(f"{name}@this"):
                 _pass_on(f"{name}@final", f"{name}@this", database)
@@ -71,7 +71,7 @@ def _step_by_step(loop: ir.Loop, steps: ir.Steps, database: Database, most: int 
         if clock.empty >= steps.lookback:
             later = begins[begins >= clock.step]
             clock.step = int(later[0]) if later.size else None
-    for name in (steps.step, *(known for known, _ in pairs), *steps.made):
+    for name in (steps.step, *(known for known, _ in pairs), *steps.current):
         database.clear(name)
 
 
@@ -85,7 +85,7 @@ def _set_number(name: str, step: int, database: Database) -> None:
 # -- the alternating fixpoint
 
 
-def _alternating(loop: ir.Loop, database: Database) -> Iterator[int]:
+def _alternating(loop: Loop, database: Database) -> Iterator[int]:
     """Yield the number of each round until one adds no true tuple. Before the first round, the facts are true."""
     for number in count():
         for known, name in loop.pairs:
@@ -122,7 +122,7 @@ def undefined_warnings(loops: Iterable[StratumLoop], database: Database) -> list
 # -- keys in their order
 
 
-def _level_by_level(loop: ir.Loop, database: Database) -> Iterator[int]:
+def _level_by_level(loop: Loop, database: Database) -> Iterator[int]:
     """Yield the number of each round, which evaluates the keys that depend only on keys of earlier rounds. Round 0 has the keys
     that depend on no key. Raises EvaluationError if keys depend on each other in a cycle."""
     keys = _Keys(loop, database)
@@ -147,7 +147,7 @@ class _Keys:
     keys, needed: the dependencies: the key of number keys[i] needs that of number needed[i].
     """
 
-    def __init__(self, loop: ir.Loop, database: Database):
+    def __init__(self, loop: Loop, database: Database):
         self.loop, self.database = loop, database
         self.names = [name for _, name in loop.pairs]
         self.rows = {name: database.columns(f"{name}@key") for name in self.names}
@@ -157,7 +157,7 @@ class _Keys:
         dependencies = [self._dependencies(needs) for needs in loop.needs]
         self.keys, self.needed = (np.concatenate(numbers) for numbers in zip(*dependencies, strict=True))
 
-    def _dependencies(self, needs: ir.Needs) -> tuple[np.ndarray, np.ndarray]:
+    def _dependencies(self, needs: Needs) -> tuple[np.ndarray, np.ndarray]:
         """Return the dependencies of a declaration as (numbers of keys, numbers of the keys that they need)."""
         columns, width = self.database.columns(needs.relation), self.rows[needs.of].shape[0]
         return self._numbers(needs.of, columns[:width]), self._numbers(needs.on, columns[width:])
@@ -166,24 +166,24 @@ class _Keys:
         """Return the numbers of keys, columns (width, n), of a relation."""
         size = self.rows[name].shape[1]
         codes = _row_codes(np.concatenate([self.rows[name], columns], axis=1))
-        known, wanted = codes[:size], codes[size:]
-        order = np.argsort(known)
-        return self.begins[name] + order[np.searchsorted(known[order], wanted)]
+        own_codes, wanted_codes = codes[:size], codes[size:]
+        order = np.argsort(own_codes)
+        return self.begins[name] + order[np.searchsorted(own_codes[order], wanted_codes)]
 
     def levels(self) -> np.ndarray:
         """Return the length of the longest chain of dependencies from each key to a key without any, by a topological sort.
         Raises EvaluationError if there is a cycle."""
         order = np.argsort(self.needed, kind="stable")
         dependents, begins = self.keys[order], np.searchsorted(self.needed[order], np.arange(self.size + 1))
-        missing, levels = np.bincount(self.keys, minlength=self.size), np.full(self.size, -1)
-        ready, level = np.flatnonzero(missing == 0), 0
+        unmet, levels = np.bincount(self.keys, minlength=self.size), np.full(self.size, -1)
+        ready, level = np.flatnonzero(unmet == 0), 0
         while ready.size:
             levels[ready] = level
             # The positions begins[key] … begins[key + 1] for each ready key, one range after another.
             _, positions, _, _ = kernels.expand_some(begins[ready], begins[ready + 1], 0, 0, dependents.size)
-            waiting = dependents[positions]
-            np.subtract.at(missing, waiting, 1)
-            ready, level = np.unique(waiting[missing[waiting] == 0]), level + 1
+            freed = dependents[positions]
+            np.subtract.at(unmet, freed, 1)
+            ready, level = np.unique(freed[unmet[freed] == 0]), level + 1
         if (levels < 0).any():
             raise self._cycle_error(levels < 0)
         return levels
@@ -216,7 +216,7 @@ class _Keys:
         text = f"keys that are aggregated in recursion need themselves: {circle}{place}, in the rule\n  {needs.rule}"
         return EvaluationError(f"{text}\n  hint: {ADVICE}")
 
-    def _needs_of(self, key: int, needed: int) -> ir.Needs:
+    def _needs_of(self, key: int, needed: int) -> Needs:
         """Return the declaration by which a key depends on another."""
         for needs in self.loop.needs:
             keys, others = self._dependencies(needs)

@@ -23,6 +23,7 @@ from semi_naive.ra import ir
 from semi_naive.ra.blocks.table import Table, snapshot
 from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.ir import Const, Kind, Relation, Rule, Term
+from semi_naive.ra.loops import Steps
 from semi_naive.ra.spark.failures import translate_failures
 from semi_naive.ra.spark.lost import RunsLost
 from semi_naive.ra.storage.missing import RunMissing
@@ -108,7 +109,7 @@ class ProgramRun(RunState):
             if isinstance(data, Spread) and name in wanted:
                 self.database.on_partitions[name] = cast(Any, data)
         types = self.program.types
-        self.given_from_outside = {*given, *(each.relation for each in self.program.directives if each.kind == "input")}
+        self.given_from_outside = {*given, *(read.relation for read in self.program.directives if read.kind == "input")}
         passed = {name: data for name, data in given.items() if name in wanted and not isinstance(data, Table | Spread)}
         if passed:
             from semi_naive.io.python_data import source_of
@@ -209,9 +210,9 @@ class ProgramRun(RunState):
         if due and spread and all(map(self.database.partitioned, spread)):  # relations without indexes do not list their files
             self.cluster.sweep(frozenset(path for relation in spread.values() for path in cast(Any, relation).paths))
 
-    def _report_step(self, loop: StratumLoop, steps: ir.Steps, clock: StepClock) -> None:
+    def _report_step(self, loop: StratumLoop, steps: Steps, clock: StepClock) -> None:
         """Report progress after a step of a loop: the number of steps done is reported as the iteration."""
-        made = sum(map(self.database.count, steps.made))
+        made = sum(map(self.database.count, steps.current))
         tuples = sum(self.database.count(name) for name in steps.collected & self.database.tables.keys())
         self.current_record = (self.current_record or {}) | {"step": clock.step, "iteration": clock.done + 1, "tuples": tuples}
         if self.progress:
@@ -220,11 +221,12 @@ class ProgramRun(RunState):
             self.progress(name, loop.numbers[-1] + 1, len(self.compiled.strata), clock.done + 1, made, tuples)
 
     def place_of(self, number: int) -> str:
-        """Describe a stratum for an error message."""
+        """Return the relations and the number of a stratum as text, for an error message."""
         names = ", ".join(self.strata[number].relations)
         return f"{names} (stratum {number + 1} of {len(self.strata)})"
 
     def _strata_to_do(self) -> list[int]:
+        """Return the numbers of the strata that have not been evaluated."""
         return [number for number in range(len(self.strata)) if number not in self.recovery.done]
 
     def evaluate(self, number: int, stratum: Stratum) -> None:
@@ -285,7 +287,7 @@ class ProgramRun(RunState):
                 reason = f"it made too many tuples for one process, {local.made:,} in iteration {local.iteration + 1}"
                 reason = f"{large} in iteration {local.iteration + 1}" if str(large) else reason
                 reason += f"; {choice.groups.reason}" if choice.groups else ""
-        self._make_streamed(stratum)
+        self._materialize_streamed(stratum)
         return self._evaluate_by_partitions(local, choice.groups, reason)
 
     def _local(self, number: int, stratum: Stratum, groups: Groups | None) -> Local:
@@ -312,7 +314,7 @@ class ProgramRun(RunState):
             local.small = 0  # not on the machine: the record of a closure has the tuples born in each iteration
         return local
 
-    def _make_streamed(self, stratum: Stratum) -> None:
+    def _materialize_streamed(self, stratum: Stratum) -> None:
         """Evaluate the streamed relations that a stratum reads into tables, as the stratum is not evaluated in this process."""
         self.streamed -= stratum.reads
         for number, source in enumerate(self.strata):

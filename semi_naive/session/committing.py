@@ -39,8 +39,7 @@ class Commits:
         self.directory: Directory | None = None
 
     def start_at(self, number: int, epoch_time: float) -> None:
-        """Make the current relations, which are at their fixed point, the only epoch, with this number and time. Also remove
-        unread files."""
+        """Make the current relations the only epoch, with this number and time. Also remove unread files."""
         self.epochs = (self._current_epoch(number, epoch_time),)
         self._session.upkeep.relations.sweep()
 
@@ -66,7 +65,7 @@ class Commits:
         self._session.upkeep.relations.sweep()
 
     def add_savepoint(self) -> None:
-        """Let the open turn restore the current registered rules and relations if it fails."""
+        """Add steps to the open turn that restore the current registered rules and relations if it fails."""
         session, turn = self._session, self._session.turns.last
         if turn is not None and not turn.has_savepoint:
             turn.undo += [  # the last one is taken first
@@ -121,26 +120,25 @@ class Commits:
         if self.directory and self.directory.due and not session.closed:
             self.make_snapshot(self.directory)
 
-    def time_of(self, given: float | None) -> float:
-        """Return the time of the next epoch: the given one, else the clock's. Raises ValueError if it is before the last
-        epoch's."""
+    def time_of(self, requested: float | None) -> float:
+        """Return the time of the next epoch: the given one, else the clock's. Raises ValueError if that is earlier."""
         last = self.epochs[0]
-        if given is not None and given < last.time:
-            message = f"the transaction's time is {given!r}, but that of epoch {last.number} is {last.time!r}"
+        if requested is not None and requested < last.time:
+            message = f"the transaction's time is {requested!r}, but that of epoch {last.number} is {last.time!r}"
             raise ValueError(f"{message}: times never decrease")
-        return max(time.time(), last.time) if given is None else given
+        return max(time.time(), last.time) if requested is None else requested
 
     def _statistics(self, number: int, epoch_time: float, net: dict, changes: AllChanges, began: float) -> EpochStatistics:
-        """Return the statistics of an epoch. net, changes: the changes of explicit facts, and of all relations. began: when the
-        commit began, by `time.perf_counter`."""
-        facts, tuples = (sum(change.size for change in each.values()) for each in (net, changes))  # their numbers
-        counts = {with_tuples(name): (changes[name].born_count, changes[name].lost_count) for name in self._reported(changes)}
+        """Return the statistics of an epoch. net, changes: the changes of explicit facts, and of all relations, by name. began:
+        when the commit began, by `time.perf_counter`."""
+        fact_count, tuple_count = (sum(change.size for change in by_name.values()) for by_name in (net, changes))
+        born_and_lost = {name: (changes[name].born_count, changes[name].lost_count) for name in self._reported_names(changes)}
+        counts = {with_tuples(name): numbers for name, numbers in born_and_lost.items()}
         seconds, work = time.perf_counter() - began, self._session.system.cost_of_rules(number)
-        return EpochStatistics(number, epoch_time, seconds, facts, tuples, counts, work)
+        return EpochStatistics(number, epoch_time, seconds, fact_count, tuple_count, counts, work)
 
-    def _reported(self, changes: AllChanges) -> list[str]:
-        """Return the changed relations for `Transaction.changes`: outputs, and those with subscribers, without system
-        relations."""
+    def _reported_names(self, changes: AllChanges) -> list[str]:
+        """Return the changed relations for `Transaction.changes`: outputs, and those with subscribers, but no system ones."""
         registry = self._session.registry
         subscribed = registry.subscribers.subscribed_relations()
         names = dict.fromkeys([*self._session.outputs, *(name for name in changes if name in subscribed)])
@@ -153,8 +151,8 @@ class Commits:
         if self.epochs[0].number < number:
             self.append_epoch(number, statistics.at)
         session.batches |= dict([transaction.batch] if transaction.batch else [])
-        relation = session.registry.relation
-        changed = {relation(name).name: Changes(session, relation(name), changes[name]) for name in self._reported(changes)}
+        relations = {name: session.registry.relation(name) for name in self._reported_names(changes)}
+        changed = {relation.name: Changes(session, relation, changes[name]) for name, relation in relations.items()}
         transaction.epoch, transaction.ignored, transaction.changes = number, ignored, MappingProxyType(changed)
         session.system.add(statistics)
 

@@ -147,13 +147,14 @@ class Epoch(Relations):
         with self.session.limited(), self._proofs(relation, parameters) as proofs:
             return proofs.why_not(relation, row)
 
-    def _proofs(self, relation: str, given: dict[str, Any]) -> AbstractContextManager["Why"]:
-        """Return a context with the search for proofs in a relation. given: the values of its parameters, by name."""
+    def _proofs(self, relation: str, parameters: dict[str, Any]) -> AbstractContextManager["Why"]:
+        """Return a context with the search for proofs in a relation. parameters: of registered rules, by name. With parameters,
+        or if a needed relation is not stored, the relations are evaluated for the search."""
         self.session.check_open()
-        if given or self.session.registry.lacks_for_proofs(relation, self.tables):
+        if parameters or self.session.registry.lacks_for_proofs(relation, self.tables):
             from semi_naive.session.registered.reasons import reasons
 
-            return reasons(self.session, relation, given, self)
+            return reasons(self.session, relation, parameters, self)
         if relation in self.session:
             self.check(relation)
         return nullcontext(self.proofs)
@@ -199,8 +200,7 @@ class Changes(Answer):
         self.inserted, self.deleted, self._arguments = change.born_count, change.lost_count, (session, relation, change)
 
     def with_keys(self, keys: Collection[tuple[int, ...]]) -> "Changes":
-        """Return the changes of the tuples that begin with one of the keys, of a relation in this process. keys: of one
-        length."""
+        """Return the changes of tuples that begin with one of the keys, of a relation in this process. keys: of one length."""
         session, relation, change = self._arguments
         assert isinstance(change, Change)
         prefixes = Block.of([np.array(column) for column in zip(*sorted(keys), strict=True)], len(keys))

@@ -28,9 +28,8 @@ MAX_WAITING_TUPLES = 4096  # tuples of operations above which they are folded, t
 @dataclass
 class PendingChange:
     """The net change that a transaction requests of one relation: the last operation on a tuple wins. explicit: the relation's
-    explicit facts before the transaction.
-    Operations wait in a list, as (True for inserts, columns), and are folded into `inserted` and `deleted` many at a time:
-    100 ns a tuple.
+    explicit facts before the transaction. Operations wait in a list, as (True for inserts, columns), and folded into `inserted`
+    and `deleted` many at a time: 100 ns a tuple.
 
     >>> pending = PendingChange(Table(1))
     >>> pending.add(True, np.array([[1, 2]])); pending.add(False, np.array([[2, 3]]))
@@ -137,7 +136,7 @@ def same_key(table: Table, columns: np.ndarray, key: tuple[int, ...]) -> Block:
 
 
 def with_prefixes(block: Block, keys: Block) -> Block:
-    """Return the tuples of a block whose first columns are one of the keys. keys: a block of fewer columns."""
+    """Return the tuples of a block whose first columns are equal to one of the keys. keys: a block of fewer columns."""
     lows, highs = block.ranges(keys.columns(), keys.size)
     rows = np.concatenate([np.empty(0, np.int64), *map(np.arange, lows, highs)]).astype(np.int64)
     return block.picked(rows)
@@ -199,13 +198,13 @@ class ExplicitFacts:
         both.settle()
         return both
 
-    def rule_of(self, name: str, tuples: np.ndarray) -> Rule | None:
+    def first_written_fact(self, name: str, tuples: np.ndarray) -> Rule | None:
         """Return the first fact of the program's text that is one of the tuples, columns (arity, n); None if no fact is."""
         if name not in self.rules or not tuples.shape[1]:
             return None
-        (columns, rules), block = self.rules[name], Block.of(list(tuples), tuples.shape[1])
+        (columns, rules), wanted = self.rules[name], Block.of(list(tuples), tuples.shape[1])
         for number, rule in enumerate(rules):
             fact = Block.of([column[number : number + 1] for column in columns], 1)
-            if not block_minus(fact, block).size:
+            if not block_minus(fact, wanted).size:
                 return rule
         return None

@@ -38,7 +38,7 @@ log = logging.getLogger("semi_naive")
 
 MAX_BATCH_BYTES = 64 << 20  # of text that one transaction reads
 SOCKET = "tcp://"
-UNFINISHED = (".partial", ".tmp", ".crc", "~")  # ends of the names of files that are not there for readers
+UNFINISHED = (".partial", ".tmp", ".crc", "~")  # suffixes of files that are still being written, or have no rows
 INSERTED, DELETED = INSERTS | {"+"}, DELETES | {"-"}  # the values of the column of operations
 Parse = Callable[[Any], np.ndarray]  # gives the columns (arity, n) of a batch, for the session's symbols and records
 
@@ -49,7 +49,7 @@ class Follower:
     """
 
     def __init__(self, session: Any, relation: str, source: str, op: str | None, key, name: str | None, seconds: float, header):
-        """seconds: the time between two looks at the source. header, op, key, name: see `Session.follow`."""
+        """seconds: the time between two reads of the source. header, op, key, name: see `Session.follow`."""
         session.changeable_facts(relation)
         if key is not None:
             session.key_places(relation, key)
@@ -60,13 +60,13 @@ class Follower:
         self.error: BaseException | None = None
         self._declared = session.upkeep.program.relations[relation]
         self._batches = _reader(source, self._with_op(), session.upkeep.program.types, header)
-        self._stopped, self._looked = threading.Event(), threading.Condition()
-        self._idle_looks, self._ended = 0, False  # the looks since the last one that found something
+        self._stopped, self._read_done = threading.Event(), threading.Condition()
+        self._idle_reads, self._ended = 0, False  # the consecutive reads of the source without new rows
         self._thread = threading.Thread(target=self._follow, name=f"semi-naive-follow-{relation}", daemon=True)
         self._thread.start()
 
     def _with_op(self) -> Relation:
-        """Return the relation as the source has it: with the column of operations, the first if no header names it."""
+        """Return the relation with the source's column of operations, if there is one, as its first attribute."""
         if self.op is None:
             return self._declared
         return replace(self._declared, attributes=((self.op, BUILT_IN["symbol"]), *self._declared.attributes))
@@ -75,11 +75,11 @@ class Follower:
         """Commit batches until the follower is stopped, the session is closed, or the source has ended."""
         try:
             while not self._stopped.is_set() and not self.session.closed:
-                found = self._commit_new()
-                with self._looked:
-                    self._idle_looks = 0 if found or self._batches.unsettled else self._idle_looks + 1
-                    self._looked.notify_all()
-                if not found and (self._batches.ended or self._stopped.wait(self.seconds)):
+                committed = self._commit_new()
+                with self._read_done:
+                    self._idle_reads = 0 if committed or self._batches.unsettled else self._idle_reads + 1
+                    self._read_done.notify_all()
+                if not committed and (self._batches.ended or self._stopped.wait(self.seconds)):
                     break
         except Exception as error:
             if not self.session.closed:
@@ -87,29 +87,31 @@ class Follower:
                 log.error("%s is not followed any more: %s", self.source, error)
         finally:
             self._batches.close()
-            with self._looked:
+            with self._read_done:
                 self._ended = True
-                self._looked.notify_all()
+                self._read_done.notify_all()
 
     def _commit_new(self) -> bool:
-        """Commit the rows that are new in the source, a transaction for each batch. Return False if there are none."""
-        found = False
+        """Commit the rows that are new in the source, one transaction for each batch. Return False if there are none."""
+        committed = False
         for position, parse in self._batches.new(self.session.batches, self.name):
             if self._stopped.is_set():
                 break
             with self.session.transaction() as transaction:
                 transaction.batch = position
-                self._change(transaction, parse(self.session.upkeep.values))
-            found = True
-        return found
+                self._apply_batch(transaction, parse(self.session.upkeep.values))
+            committed = True
+        return committed
 
-    def _change(self, transaction: Transaction, columns: np.ndarray) -> None:
-        """Insert the rows of a batch, or do with each what its operation says. Of several rows of one tuple the last counts."""
+    def _apply_batch(self, transaction: Transaction, columns: np.ndarray) -> None:
+        """Apply the rows of a batch: insert each, or insert or delete it as the column of operations says. columns: (arity, n),
+        the operations first. If a tuple occurs several times, its last row counts."""
         if self.op is None:
             self._insert(transaction, columns)
             return
         ops, columns = columns[0], np.ascontiguousarray(columns[1:])
-        names = dict(zip(found := np.unique(ops), self.session.upkeep.values.strings(found), strict=True))
+        distinct = np.unique(ops)
+        names = dict(zip(distinct, self.session.upkeep.values.strings(distinct), strict=True))
         check_operations(names.values(), INSERTED | DELETED, self.op, self.source)
         inserts = np.isin(ops, [number for number, name in names.items() if name in INSERTED])
         if self.key is None:
@@ -117,11 +119,13 @@ class Follower:
             self._delete(transaction, columns[:, last & ~inserts])
             self._insert(transaction, columns[:, last & inserts])
             return
-        for run in np.split(np.arange(ops.size), np.flatnonzero(np.diff(inserts)) + 1):  # an insert replaces what is before it
-            if run.size:
-                (self._insert if inserts[run[0]] else self._delete)(transaction, columns[:, run])
+        # An upsert replaces earlier rows with its key, so runs of equal operations are applied in their order.
+        for rows in np.split(np.arange(ops.size), np.flatnonzero(np.diff(inserts)) + 1):
+            if rows.size:
+                (self._insert if inserts[rows[0]] else self._delete)(transaction, columns[:, rows])
 
     def _insert(self, transaction: Transaction, columns: np.ndarray) -> None:
+        """Insert tuples, columns (arity, n); with a key, upsert them."""
         if columns.shape[1] and self.key is not None:
             transaction.upsert(self.relation, self._rows(columns), self.key)
         elif columns.shape[1]:
@@ -142,9 +146,9 @@ class Follower:
     def catch_up(self, timeout: float | None = None) -> bool:
         """Wait until all rows that are in the source now have been committed, or the follower has ended. Return False after
         `timeout` seconds. Raises the error that has ended it."""
-        with self._looked:
-            self._idle_looks = 0  # a look that is under way may have begun before a row arrived, so two must find nothing
-            done = self._looked.wait_for(lambda: self._ended or self._idle_looks >= 2, timeout)
+        with self._read_done:
+            self._idle_reads = 0  # the current read may have begun before a row arrived, so two must find nothing
+            done = self._read_done.wait_for(lambda: self._ended or self._idle_reads >= 2, timeout)
         if self.error is not None:
             raise self.error
         return done
@@ -173,7 +177,7 @@ class Follower:
 
 
 def _address(source: str) -> str:
-    """Return a source such that it is the same from every working directory."""
+    """Return the address of a source. That of a file or a folder is its absolute path."""
     return source if source.startswith(SOCKET) else os.path.abspath(source)
 
 
@@ -189,7 +193,7 @@ def _reader(source: str, relation: Relation, types: dict, header: bool) -> _Grow
 class _Reader:
     """The rows of a source for a relation. A subclass yields the new ones by `new`.
 
-    ended: no more can come; unsettled: some have arrived that a later look takes.
+    ended: True if no more rows can come. unsettled: True if rows have arrived that only a later read returns.
     """
 
     ended = unsettled = False
@@ -198,7 +202,7 @@ class _Reader:
         self.source, self.relation, self.types = _address(source), relation, types
 
     def close(self) -> None:
-        """Release what is held between two looks: nothing, for files."""
+        """Release the resources of the source. Files are open only while they are read."""
 
 
 class _GrowingFile(_Reader):
@@ -234,25 +238,27 @@ class _GrowingFile(_Reader):
 
 
 class _Folder(_Reader):
-    """The files that arrive in a folder, each read whole once. Its position has an entry for each file that was read."""
+    """The files that arrive in a folder, each read as a whole and once. Its position has an entry for each read file."""
 
     def __init__(self, path: str, relation: Relation, types: dict, header: bool):
         super().__init__(path, relation, types)
         self.header = header
-        self.seen: dict[str, tuple[int, int]] = {}  # for each file at the last look, its size and time of change
+        self.file_states: dict[str, tuple[int, int]] = {}  # for each file at the last read, its size and time of change
 
     def new(self, batches: dict[str, int], name: str) -> Iterator[tuple[tuple[str, int], Parse]]:
-        """Yield ((its entry, 0), its parser) for each file, by name, that is new and has not changed since the last look."""
-        seen = {}
+        """Yield ((its entry, 0), its parser) for each file, by name, that is new and has not changed since the last read of the
+        folder: a file that is still being written would be read in part.
+        """
+        states = {}
         with io_errors(self.source):
             for entry in sorted(os.scandir(self.source), key=lambda each: each.name):
                 hidden = entry.name.startswith((".", "_")) or entry.name.endswith(UNFINISHED)
                 if not hidden and entry.is_file() and f"{name}/{entry.name}" not in batches:
-                    found = entry.stat()
-                    seen[entry.name] = found.st_size, found.st_mtime_ns
-        before, self.seen = self.seen, seen
-        self.unsettled = bool(seen)
-        for file, state in seen.items():
+                    status = entry.stat()
+                    states[entry.name] = status.st_size, status.st_mtime_ns
+        before, self.file_states = self.file_states, states
+        self.unsettled = bool(states)
+        for file, state in states.items():
             if before.get(file) == state:
                 yield (f"{name}/{file}", 0), partial(self._parse, os.path.join(self.source, file))
 
@@ -273,24 +279,23 @@ class _Socket(_Reader):
         except OSError as error:
             raise BadInput(f"no connection: {error.strerror or error}", address, hint="something must listen there") from None
         self.connection.setblocking(False)
-        self.waiting, self.line = b"", 1
+        self.unparsed, self.line = b"", 1  # the received bytes that are not committed, and the number of their first line
 
     def new(self, batches: dict[str, int], name: str) -> Iterator[tuple[None, Parse]]:
-        """Yield (None, parser) for the whole lines that have arrived; at the end of the connection also for a line without
-        end."""
-        while len(self.waiting) < MAX_BATCH_BYTES:
+        """Yield (None, parser) for the whole lines that have arrived. A closed connection may leave out the last line end."""
+        while len(self.unparsed) < MAX_BATCH_BYTES:
             try:
                 received = self.connection.recv(1 << 20)
             except BlockingIOError:
                 break
             self.ended = not received
             if self.ended:
-                self.waiting += b"\n" * (not self.waiting.endswith(b"\n")) if self.waiting else b""
+                self.unparsed += b"\n" * (not self.unparsed.endswith(b"\n")) if self.unparsed else b""
                 break
-            self.waiting += received
-        if rows := _whole_rows(self.waiting, quoted=False):
+            self.unparsed += received
+        if rows := _whole_rows(self.unparsed, quoted=False):
             yield None, partial(self._parse, rows, self.line)
-            self.waiting, self.line = self.waiting[len(rows) :], self.line + rows.count(b"\n")
+            self.unparsed, self.line = self.unparsed[len(rows) :], self.line + rows.count(b"\n")
 
     def _parse(self, rows: bytes, line: int, values) -> np.ndarray:
         form = Format("file", self.relation.name, "\t")

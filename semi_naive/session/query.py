@@ -40,8 +40,7 @@ EXPECTS = 'an atom of a query has constants, _ and variables, as in path(1, y) o
 
 @dataclass
 class QueryTerms:
-    """The terms of an atom, a record or a branch, by place: constants in 64 bits, names of variables, and patterns. `_` is left
-    out."""
+    """The terms of an atom, a record or a branch, by place: constants in 64 bits, names of variables, and patterns. No `_`."""
 
     constants: dict[int, int] = field(default_factory=dict)
     variables: dict[int, str] = field(default_factory=dict)
@@ -57,8 +56,7 @@ class RecordPattern:
     tag: int | None
 
     def match(self, ids: np.ndarray, values: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Match n ids of records: return (booleans (n,): True for records of this kind; fields (width, m) of these m). values:
-        see `Query`."""
+        """Match n ids of records. Return (booleans (n,), fields (width, m) of m matching records). values: see `Query`."""
         matches = ids != NIL
         if self.tag is None:
             return matches, values.fields(ids[matches], self.width)
@@ -86,11 +84,11 @@ class Query:
         reads them; otherwise a task on each partition reads its runs."""
         if spread.cluster.local:
             task = SearchRuns(self, spread.relation)
-            parts = list(unless_lost(part for partition in range(spread.pieces) for part in task(partition, ())))
+            answers_of_partitions = list(unless_lost(part for place in range(spread.pieces) for part in task(place, ())))
         else:
             values = spread.cluster.share_values(self.values) if self.terms.patterns else None
-            parts = spread.cluster.jobs.job(SearchRuns(replace(self, values=values), spread.relation))
-        columns = np.concatenate(parts, axis=1)
+            answers_of_partitions = spread.cluster.jobs.job(SearchRuns(replace(self, values=values), spread.relation))
+        columns = np.concatenate(answers_of_partitions, axis=1)
         if not len(columns):  # a query without variables has one answer or none
             return columns[:, :1]
         return np.array(Block.of(list(columns), columns.shape[1]).columns(), np.int64)
@@ -100,9 +98,9 @@ class Query:
         constants of the query; if there is none, read all tuples. table: a `Table` or `_RunsAsTable`."""
         columns, size = self._candidates(table)
         column_of: dict[str, int] = {}  # the first column of each variable
-        waiting = [(self.terms, 0)]  # (terms, the column of their first place)
-        while waiting:
-            terms, begin = waiting.pop()
+        unmatched = [(self.terms, 0)]  # (terms, the column of their first place)
+        while unmatched:
+            terms, begin = unmatched.pop()
             matches = np.ones(size, np.bool_)
             for place, value in terms.constants.items():
                 matches &= columns[begin + place] == value
@@ -112,7 +110,7 @@ class Query:
             for place, pattern in terms.patterns.items():
                 matches, fields = pattern.match(columns[begin + place], self.values)
                 columns, size = [column[matches] for column in columns], int(np.count_nonzero(matches))
-                waiting.append((pattern.terms, len(columns)))
+                unmatched.append((pattern.terms, len(columns)))
                 columns += list(fields)
         answers = [np.ascontiguousarray(columns[column_of[name]]) for name in self.variables]
         if not answers:  # a query without variables has one answer or none
@@ -167,13 +165,14 @@ class _TermReader:
     variables: dict[str, Type]
 
     def terms(self, args: tuple, attributes: tuple[tuple[str, Type], ...]) -> QueryTerms:
-        """Convert the terms of an atom, or the fields of a record. attributes: the (name, type) of each term."""
+        """Convert the terms of an atom, or the fields of a record. attributes: the (name, type) of each term. The variables are
+        added to `variables`."""
         terms = QueryTerms()
         for place, (term, (name, type_)) in enumerate(zip(args, attributes, strict=True)):
             if isinstance(term, syntax.Variable):
                 terms.variables[place] = term.name
                 self.variables.setdefault(term.name, type_)
-            elif any(isinstance(each, (syntax.Variable, syntax.Underscore)) for each in walk(term)):
+            elif any(isinstance(node, (syntax.Variable, syntax.Underscore)) for node in walk(term)):
                 if not isinstance(term, syntax.Underscore):
                     terms.patterns[place] = self._pattern(term, name, type_)
             else:
@@ -185,11 +184,12 @@ class _TermReader:
         """Convert a record or a branch with variables. name, type_: those of the attribute. Raises BadInput for other terms."""
         tag, fields = None, type_.fields
         if isinstance(term, syntax.BranchInit):
-            tag = next((number for number, each in enumerate(type_.branches) if each.name == term.name), None)
+            tag = next((number for number, branch in enumerate(type_.branches) if branch.name == term.name), None)
             fields = () if tag is None else type_.branches[tag].fields
         elif not isinstance(term, syntax.RecordInit):
             raise BadInput("a query computes nothing", "<query>", hint=EXPECTS)
-        is_other_kind = (tag is None) == bool(type_.branches)  # a record or an unknown branch for branches, or the reverse
+        # A record, or an unknown branch, where the type has branches; or a branch where the type is a record.
+        is_other_kind = (tag is None) == bool(type_.branches)
         if len(fields) != len(term.args) or is_other_kind:
             message = f"{name} is a {type_.name}, and this is none"
             raise BadInput(message, f"{self.relation.name}.{name}", hint=f"expected {type_description(type_)}")

@@ -77,8 +77,9 @@ class Session(Relations):
         compiled = program.compile(facts if isinstance(facts, dict) else None, once=False)
         self.program, self.outputs = program, program.outputs
         self.changeable = _changeable(program, facts, compiled.program.relations)
-        kept = compiled.program.relations  # inlined relations are missing; names with @ are those of relations that passes add
-        self.declared = {name: each for name, each in program.relations.items() if name in kept and "@" not in name}
+        # Inlined relations are not compiled. Relations that passes add have an @ in their names.
+        declared = [name for name in program.relations if name in compiled.program.relations and "@" not in name]
+        self.declared = {name: program.relations[name] for name in declared}
         self.relations = dict(self.declared)  # with those of registered rules that are evaluated
         self.registry = Registry(self)
         self.system = System(self)
@@ -268,7 +269,7 @@ class Session(Relations):
         return answers(self, body, parameters)
 
     def is_there(self, name: str) -> bool:
-        """True if the relation is evaluated, so that a query of it evaluates no rules and does not wait for a transaction."""
+        """True if a relation is evaluated, so that a query of it evaluates no rules and does not wait for a transaction."""
         if name in self.registry.system_rules or self._is_unused(name):
             return False
         rules = self.registry.rules.get(name)
@@ -296,18 +297,19 @@ class Session(Relations):
         if name not in self.registry.rules:
             if name is not None:
                 self.check_known(name)
-            facts = {each: table for each, table in self._now.tables.items() if each in self.changeable}
+            facts = {relation: table for relation, table in self._now.tables.items() if relation in self.changeable}
             return self.program.explain(facts, config)
         rules = self.registry.rules[name]
         with nullcontext() if self.turns.is_mine else self.in_turn():  # forms of rules may be compiled
-            told, explained = self.registry.demand.explain(rules), self.registry.demand.with_definitions(rules)
-            wanted = replace(explained.checked, directives=[FileDirective("output", name)])
-        tables: dict[str, Any] = {each: self._now.contents(each) for each in explained.reads & self._now.tables.keys()}
+            demand_text, definitions = self.registry.demand.explain(rules), self.registry.demand.with_definitions(rules)
+            program_of_rules = replace(definitions.checked, directives=[FileDirective("output", name)])
+        read = definitions.reads & self._now.tables.keys()
+        tables: dict[str, Any] = {relation: self._now.contents(relation) for relation in read}
         if rules.parameters:
             kinds = [type_.kind for _, type_ in rules.relation.attributes[: len(rules.parameters)]]
             example = tuple(EXAMPLES[kind] if kind in EXAMPLES else to_value(0, kind) for kind in kinds)
             tables[rules.parameter_relation] = [example]  # one tuple of parameter values
-        return told + type(self.program).from_checked(wanted, name).explain(tables, config)
+        return demand_text + type(self.program).from_checked(program_of_rules, name).explain(tables, config)
 
     # -- transactions
 
@@ -319,27 +321,27 @@ class Session(Relations):
 
     def insert(self, relation: str, rows: Any) -> Transaction:
         """Insert facts in a transaction of their own, and return it, committed."""
-        with self.transaction() as done:
-            done.insert(relation, rows)
-        return done
+        with self.transaction() as transaction:
+            transaction.insert(relation, rows)
+        return transaction
 
     def delete(self, relation: str, rows: Any) -> Transaction:
         """Delete facts in a transaction of their own, and return it, committed."""
-        with self.transaction() as done:
-            done.delete(relation, rows)
-        return done
+        with self.transaction() as transaction:
+            transaction.delete(relation, rows)
+        return transaction
 
     def upsert(self, relation: str, rows: Any, key: Iterable[str]) -> Transaction:
         """Insert facts in place of others with the same key, in a transaction of their own, and return it, committed."""
-        with self.transaction() as done:
-            done.upsert(relation, rows, key)
-        return done
+        with self.transaction() as transaction:
+            transaction.upsert(relation, rows, key)
+        return transaction
 
     def clear(self, relation: str) -> Transaction:
         """Delete all facts of a relation in a transaction of its own, and return it, committed."""
-        with self.transaction() as done:
-            done.clear(relation)
-        return done
+        with self.transaction() as transaction:
+            transaction.clear(relation)
+        return transaction
 
     # -- subscriptions and registered rules
 
@@ -422,21 +424,21 @@ class Session(Relations):
         seconds: float = 0.5,
         header: bool = False,
     ) -> Follower:
-        """Commit what arrives in a source as transactions on one relation, in a thread, until `Follower.stop` or the end of a
-        `with` block: `with s.follow("edge", "inbox/") as follower: …`.
+        """Commit the rows that arrive in a source as transactions on one relation, in a thread, until `Follower.stop` or the
+        end of a `with` block: `with s.follow("edge", "inbox/") as follower: …`.
 
         source: a text file that grows; a folder, of which each file that arrives is read once, in a format of `Program.run`;
             or `tcp://host:port`, which sends lines with tabs between fields. A file for a folder should be renamed into it; one
-            that is written there is taken once two looks find it unchanged.
-        op: the column that says what a row does, as for `sink`, also + and -; by its name if there is a header, else the first.
+            that is written there is read once two reads of the folder find it unchanged.
+        op: the column that marks inserts and deletes, as for `sink`, also by + and -; the first column if there is no header.
         key: attributes by which an insert replaces other facts.
         name: under which the session stores how far it has read; by default of relation and source. With a directory, rows
             count exactly once, also after it was opened again.
-        seconds: the time between two looks at the source. header: text begins with the names of its columns.
+        seconds: the time between two reads of the source. header: text begins with the names of its columns.
         """
         self.check_open()
         follower = Follower(self, relation, os.fspath(source), op, key, name, seconds, header)
-        self.followers = [each for each in self.followers if each.is_alive] + [follower]
+        self.followers = [active for active in self.followers if active.is_alive] + [follower]
         return follower
 
     def end_subscription(self, name: str) -> None:

@@ -1,5 +1,4 @@
-"""System relations: the state of a session as relations, which can be queried and subscribed to. They are computed when they
-are read, and are not in the log.
+"""System relations: the state of a session as relations, to be queried and subscribed to. They are computed when they are read.
 
     sys.epoch(epoch, at, seconds, facts, tuples)          the last epochs: their time in seconds since 1970, their duration, and
                                                           the numbers of changed facts and of changed tuples of all relations
@@ -13,8 +12,7 @@ are read, and are not in the log.
 
 Göbel 2019, "Optimising Distributed Dataflows in Interactive Environments", has the log of a dataflow as a source of data like
 others. Here a reader gets the current tuples. For registered rules and subscriptions a system relation is a relation whose
-facts the session changes itself, at the end of each transaction and in the same epoch. System relations do not describe each
-other.
+facts the session changes itself, at the end of each transaction and in the same epoch. They do not describe each other.
 """
 
 from collections import deque
@@ -33,7 +31,7 @@ from semi_naive.ra.ir import Relation
 from semi_naive.ra.values.values import Values
 from semi_naive.running.relations.on_partitions import OnPartitions
 from semi_naive.session.maintenance.spread import AllChanges, Contents, collected_change
-from semi_naive.session.registered.subscriptions import added
+from semi_naive.session.registered.subscriptions import net_sum
 
 MAX_EPOCHS = 1000  # the largest number of tuples in sys.epoch
 MAX_WORK_TUPLES = 10_000  # the largest number of tuples in sys.work
@@ -88,7 +86,7 @@ class System:
         the epoch that is being committed, which counts as committed here."""
         epochs = [*list(self.epochs), *([committing] if committing else ())][-MAX_EPOCHS:]
         rows = {
-            "sys.epoch": lambda: [(each.epoch, each.at, each.seconds, each.facts, each.tuples) for each in epochs],
+            "sys.epoch": lambda: [(past.epoch, past.at, past.seconds, past.facts, past.tuples) for past in epochs],
             "sys.work": lambda: [*list(self.work), *(committing.work if committing else ())][-MAX_WORK_TUPLES:],
             "sys.rule": self._rules,
             "sys.index": self._indexes,
@@ -119,10 +117,10 @@ class System:
                 net[name] = change
         if not net:
             return changes
-        more = upkeep.apply(net, registry.subscribers.relations())
-        both = changes.keys() & more.keys()
-        sums = {name: added(collected_change(changes[name]), collected_change(more[name])) for name in both}
-        return {**changes, **more, **sums}
+        changes_by_system = upkeep.apply(net, registry.subscribers.relations())
+        both = changes.keys() & changes_by_system.keys()
+        sums = {name: net_sum(collected_change(changes[name]), collected_change(changes_by_system[name])) for name in both}
+        return {**changes, **changes_by_system, **sums}
 
     def _rules(self) -> Iterable[tuple]:
         """Yield the tuples of sys.rule."""

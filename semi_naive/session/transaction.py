@@ -6,8 +6,7 @@ A transaction collects its operations until it commits.
 2. Before the turn changes anything, it adds a step to `undo` that reverts the change.
 3. `committed = True` is the commit point. Readers see nothing before.
 4. The work after it, such as calls of subscribers, is in `after_commit`, as steps too.
-5. `Turns.settling` settles the turn: it takes the steps of `after_commit` if the turn is committed, else those of `undo`. Then
-   another turn can begin.
+5. `Turns.settling` takes the steps of `after_commit` if the turn is committed, else those of `undo`. Then the turn is over.
 
 Steps are idempotent. An interrupted step is taken again: at once, by the next turn, or when the session is closed.
 """
@@ -99,7 +98,8 @@ class Turns:
             self.last.undo.append(step)
 
     def release(self, turn: Turn) -> None:
-        """Put the token back, so that another turn can begin, which settles this one first."""
+        """Return the token of a turn, so that another turn can begin, which settles this one first. Idempotent: an interrupt
+        may come between any two operations, and must leave the token in one place."""
         turn.token[:] = filter(None, map(self._free.put, turn.token))  # `put` returns None
 
     @contextlib.contextmanager
@@ -264,7 +264,7 @@ class Transaction:
 
     def _check_deletable(self, relation: str, columns: np.ndarray) -> None:
         """Raise BadInput if one of the tuples, given as columns (arity, n), is a fact in the program's text."""
-        rule = self._session.upkeep.relations.facts.rule_of(relation, columns)
+        rule = self._session.upkeep.relations.facts.first_written_fact(relation, columns)
         if rule is not None:
             place = f"line {rule.span.line} of {rule.span.file}" if rule.span else "the program"
             message = f"{rule.head} is written in the program, so it cannot be deleted"

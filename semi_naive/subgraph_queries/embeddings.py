@@ -116,19 +116,20 @@ def find_matches(
     by_edges = _by_edges(query) if is_partitioned else query  # the triangles are computed on the partitions
     tries = vertices.want({atom.relation for atom in by_edges.atoms})
     if plan == "leapfrog" and sc is not None and not on_this_host(sc.master):
-        found = shares.run_shares(query, tries, sc, count=count)
+        matches = shares.run_shares(query, tries, sc, count=count)
     elif plan == "leapfrog":
-        found = leapfrog.leapfrog_join(query, tries, count=count)
+        matches = leapfrog.leapfrog_join(query, tries, count=count)
     elif plan == "boxed":
         assert memory is not None
         boxed = boxing.run_boxed(query, tries, memory, count=count, sc=sc)
-        found, trace = boxed.count if count else boxed.rows, boxed.trace
+        matches, trace = boxed.count if count else boxed.rows, boxed.trace
     else:
         planned = replace(query, order=query.order or orders.choose_order(by_edges, tries))
         graph = vertices.on_partitions(sc or _spark_context(None), plan == "bigjoin-s")
-        number, columns, trace = graph.run(planned if vertices.directed else _oriented(planned), not count, memory=memory)
-        found = number if count else columns.T
-    return found if count else found.astype(np.int32)[:, np.argsort(query.variables)], trace
+        planned = planned if vertices.directed else _with_oriented_edges(planned)
+        number, columns, trace = graph.run(planned, not count, memory=memory)
+        matches = number if count else columns.T
+    return matches if count else matches.astype(np.int32)[:, np.argsort(query.variables)], trace
 
 
 def _by_edges(query: ConjunctiveQuery) -> ConjunctiveQuery:
@@ -145,7 +146,7 @@ def _by_edges(query: ConjunctiveQuery) -> ConjunctiveQuery:
     return replace(query, atoms=tuple(dict.fromkeys(atoms)))
 
 
-def _oriented(query: ConjunctiveQuery) -> ConjunctiveQuery:
+def _with_oriented_edges(query: ConjunctiveQuery) -> ConjunctiveQuery:
     """Return a query over an undirected graph in which the vertices of each atom of `edge` and `corner` are in the order in
     which they are bound. As these relations have all orders, one index serves all of their atoms."""
     assert query.order is not None

@@ -95,16 +95,16 @@ def subgraphs(
                 return counted * embeddings_per_subgraph
         each_once = (symmetry or count) and not homomorphisms  # embeddings are counted as subgraphs times automorphisms
         query = embedding_query(shape, each_once, order, triangles, not homomorphisms)
-        found, record = find_matches(query, vertices, resolved_plan, count, memory, spark)
+        matches, record = find_matches(query, vertices, resolved_plan, count, memory, spark)
         if trace and record:
             trace(record)
-        if isinstance(found, np.ndarray | StoredRows):
-            return Subgraphs(shape.names, found, vertices, vertices.values, query, resolved_plan, record)
-        return found * embeddings_per_subgraph
+        if isinstance(matches, np.ndarray | StoredRows):
+            return Subgraphs(shape.names, matches, vertices, vertices.values, query, resolved_plan, record)
+        return matches * embeddings_per_subgraph
 
 
 def _numbered_graph(graph, directed: bool, stored: tuple[int, str | None] | None, reading: dict):
-    """Return the graph with numbered vertices. stored: (memory, folder) to keep it in files; None to keep it in memory."""
+    """Return a context of the graph with numbered vertices. stored: (memory, folder) to keep it in files; None for memory."""
     if isinstance(graph, Vertices):
         return nullcontext(graph)
     return StoredGraph.of(graph, directed, *stored, **reading) if stored else Vertices.of(graph, directed, **reading)

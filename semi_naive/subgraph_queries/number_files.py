@@ -39,6 +39,7 @@ class NumberFiles:
         return self.memory // WINDOW_SHARE // 8
 
     def _new_name(self) -> str:
+        """Return a file name that no column has."""
         self.files += 1
         return f"column.{self.files}"
 
@@ -47,6 +48,7 @@ class NumberFiles:
         return NumberFile.create(self.store.path(self._new_name()), dtype)
 
     def sort(self) -> ExternalSort:
+        """Return an external sort that takes its share of the memory."""
         return ExternalSort(self.store, self._new_name(), self.memory // SORT_SHARE)
 
     def pieces(self, *columns: NumberFile) -> Iterator[tuple[np.ndarray, ...]]:
@@ -89,31 +91,31 @@ class NumberFiles:
     def _by_windows(self, column: NumberFile, values: NumberFile, in_window, dtype) -> NumberFile:
         """Replace the numbers of a column by a pass over it for each window of `values`. in_window(begin of the window, window,
         piece of the column) returns the places in the piece that it replaces, and their new numbers."""
-        found: NumberFile | None = None
+        result: NumberFile | None = None
         for number, window in enumerate(values.pieces(self.window)):
-            out = self.new(dtype)
-            earlier = found.pieces(self.piece) if found else None
+            next_result = self.new(dtype)
+            earlier = result.pieces(self.piece) if result else None
             for piece in column.pieces(self.piece):
                 numbers = next(earlier) if earlier else np.zeros(len(piece), dtype)
                 places, new = in_window(number * self.window, window, piece)
                 numbers[places] = new
-                out.append(numbers)
-            if found:
-                found.remove()
-            found = out
+                next_result.append(numbers)
+            if result:
+                result.remove()
+            result = next_result
         column.remove()
-        return found or self.new(dtype)
+        return result or self.new(dtype)
 
     def count_ids(self, pieces: Callable[[], Iterable[np.ndarray]], size: int) -> NumberFile:
         """Return how often each id below `size` occurs, by a pass for each window. pieces: returns the pieces of a pass."""
-        out = self.new()
+        counts_of_ids = self.new()
         for begin in range(0, size, self.window):
             counts = np.zeros(min(self.window, size - begin), np.int64)
             for piece in pieces():
                 in_window = piece[(piece >= begin) & (piece < begin + len(counts))]
                 np.add.at(counts, in_window - begin, 1)
-            out.append(counts)
-        return out
+            counts_of_ids.append(counts)
+        return counts_of_ids
 
     def sorting_positions(self, column: NumberFile) -> NumberFile:
         """Return the positions of a column's numbers in ascending order of the numbers; equal ones keep their order."""

@@ -35,7 +35,7 @@ from semi_naive.ra.rules.evaluate import Version
 from semi_naive.ra.rules.outbox import HeadColumns
 from semi_naive.ra.spark.spark_context import cores
 from semi_naive.ra.values.values import Values
-from semi_naive.running.balanced.exchange_segments import Cutting
+from semi_naive.running.balanced.exchange_segments import VersionCutter
 from semi_naive.running.balanced.partitioned import Partitioned
 from semi_naive.running.balanced.rounds import evaluate_in_rounds
 from semi_naive.running.driver.local import Local
@@ -89,7 +89,7 @@ class PartitionedGraph:
         assert query.order is not None
         self._load({atom.relation for atom in query.atoms})
         batch = batch or PROPOSALS_PER_PARTITION * self.statics.map.partitions
-        record, found, count = Record(query.order, self.split, batch, self.statics.map.partitions), [], 0
+        record, columns, count = Record(query.order, self.split, batch, self.statics.map.partitions), [], 0
         if all(self.database.count(atom.relation) for atom in query.atoms):
             version = self._version(query, query.order, rows)
             record.begin(version, memory)
@@ -99,13 +99,13 @@ class PartitionedGraph:
             for results, left in evaluate_in_rounds(self.cluster, world, [version], record.threshold, "pattern"):
                 answers = [result for result in results if isinstance(result, HeadColumns)]
                 count += sum(answer.tuples for answer in answers)
-                found += [answer.columns(len(query.variables)) for answer in answers] if rows else []
+                columns += [answer.columns(len(query.variables)) for answer in answers] if rows else []
                 record.add_job(results, left)
                 for parts in left.values():
                     for partition, evaluations in enumerate(parts):
                         stale[partition] += (path for evaluation in evaluations for path in evaluation.paths)
             self.cluster.jobs.discard(stale)
-        matches = np.concatenate([np.empty((len(query.variables), 0), np.int64), *found], axis=1)
+        matches = np.concatenate([np.empty((len(query.variables), 0), np.int64), *columns], axis=1)
         return count, matches, record.finish(count)
 
     def _load(self, names: set[str]) -> None:
@@ -140,17 +140,16 @@ class PartitionedGraph:
         bodies: dict[str, PlannedBody] = {}
         core = CyclicCore(frozenset(range(len(query.atoms))), "a pattern", apart=True, order=order)
         (body,) = plan_all(partial(self._plan, bodies, rule, core), [()], bodies, self.indexes, self.placing)
-        wanted = keyed([body])
-        if colocated := colocated_index(body, wanted):
+        needed_indexes = keyed([body])
+        if colocated := colocated_index(body, needed_indexes):
             name, index, keys = colocated
-            wanted.setdefault(name, {index: keys})
+            needed_indexes.setdefault(name, {index: keys})
         if self.split:
-            self.statics.detect_hubs([body], wanted, self.relations.keys() - self.database.on_partitions.keys())
-        self.statics.partition(wanted, 0)
+            self.statics.detect_hubs([body], needed_indexes, self.relations.keys() - self.database.on_partitions.keys())
+        self.statics.partition(needed_indexes, 0)
         self.statics.prepare(body, 0)
-        version = replace(
-            Cutting(0, rule, body, self.statics.partitioned, self.statics.map).version(), answer="rows" if rows else "count"
-        )
+        cutter = VersionCutter(0, rule, body, self.statics.partitioned, self.statics.map)
+        version = replace(cutter.version(), answer="rows" if rows else "count")
         if not rows and version.segments[-1] and isinstance(last := version.segments[-1][-1], Intersect):
             version.segments[-1][-1] = replace(last, listing=False)
         return version

@@ -31,9 +31,7 @@ class BadPattern(ValueError):
 
 @dataclass(frozen=True)
 class Pattern:
-    """A pattern with numbered vertices. names: the user's names for them. An edge (u, v) goes from u to v; in undirected
-    patterns u < v.
-    """
+    """A pattern with numbered vertices. names: the user's. An edge (u, v) goes from u to v, or is undirected with u < v."""
 
     names: tuple[Hashable, ...]
     edges: tuple[tuple[int, int], ...]
@@ -49,9 +47,9 @@ class Pattern:
             raise BadPattern(f"vertex {missing[0]!r} of the pattern has no edge: it would match anything")
         number = {name: place for place, name in enumerate(names)}
         edges = ((number[u], number[v]) for u, v in pairs)
-        found = cls(names, tuple(dict.fromkeys(e if directed else (min(e), max(e)) for e in edges)), directed)
-        found._check()
-        return found
+        pattern = cls(names, tuple(dict.fromkeys(e if directed else (min(e), max(e)) for e in edges)), directed)
+        pattern._check()
+        return pattern
 
     def _check(self) -> None:
         """Raise BadPattern unless the pattern can be searched for."""
@@ -65,9 +63,9 @@ class Pattern:
                 f"the pattern has {self.size} vertices, and {MAX_VERTICES} is the most: "
                 "its symmetries are found by trying every permutation of them"
             )
-        if apart := set(range(self.size)) - reachable([0], dict(enumerate(self.neighbours))):
+        if unreached := set(range(self.size)) - reachable([0], dict(enumerate(self.neighbours))):
             raise BadPattern(
-                f"the pattern is not connected: nothing leads from {self.names[0]!r} to {self.names[min(apart)]!r}; "
+                f"the pattern is not connected: nothing leads from {self.names[0]!r} to {self.names[min(unreached)]!r}; "
                 "search for its parts and multiply"
             )
 
@@ -78,11 +76,11 @@ class Pattern:
     @cached_property
     def neighbours(self) -> list[set[int]]:
         """The neighbours of each vertex, in both directions of the edges."""
-        found: list[set[int]] = [set() for _ in self.names]
+        neighbours_of: list[set[int]] = [set() for _ in self.names]
         for u, v in self.edges:
-            found[u].add(v)
-            found[v].add(u)
-        return found
+            neighbours_of[u].add(v)
+            neighbours_of[v].add(u)
+        return neighbours_of
 
     @property
     def is_clique(self) -> bool:

@@ -55,8 +55,8 @@ class Record:
             phase = _phase(segment) if number else "scan"
             stage = min(last + (phase == "count"), len(order) - 1)  # a count belongs to the variable that is bound next
             self.steps.append({"stage": stage, "phase": phase, **{name: [0] * self.partitions for name in FIGURES}})
-        several = any(_goes_to_all(move) for move in version.moves) or self.facts["form"] == "skew"
-        copies = self.partitions if several else 1  # of a binding, in the worst case
+        may_be_copied = any(_goes_to_all(move) for move in version.moves) or self.facts["form"] == "skew"
+        copies = self.partitions if may_be_copied else 1  # of a binding, in the worst case
         if memory is not None:
             columns = max((len(move.names) for move in version.moves), default=len(order))
             self.batch = self.facts["batch"] = max(1, memory // (BYTES_PER_VALUE * columns))
@@ -65,7 +65,7 @@ class Record:
     def add_job(self, results, left: Waiting) -> None:
         """Add the reports of a job. left: the evaluations that it has not finished, by stage and partition."""
         self.jobs += 1
-        made: dict[int, int] = {}
+        sent_in_step: dict[int, int] = {}
         received, rounds = [0] * self.partitions, set()
         for report in evaluations(results):
             number = report.facts["stage"]
@@ -73,7 +73,7 @@ class Record:
             stage = self.stages[step["stage"]]
             for name in FIGURES:
                 step[name][report.partition] += getattr(report, name)
-            made[number] = made.get(number, 0) + report.sent
+            sent_in_step[number] = sent_in_step.get(number, 0) + report.sent
             received[report.partition] += report.received
             if step["phase"] in ("scan", "propose", "join"):
                 proposals = report.facts["joined"] if step["phase"] != "scan" else report.sent
@@ -88,7 +88,7 @@ class Record:
         for number in rounds:
             self.stages[number]["rounds"] += 1
         waiting = sum(getattr(work.arrived, "size", 0) for parts in left.values() for works in parts for work in works)
-        self.peak = max(self.peak, waiting + max(made.values(), default=0))
+        self.peak = max(self.peak, waiting + max(sent_in_step.values(), default=0))
 
     def finish(self, tuples: int) -> dict:
         """Return the complete record. tuples: the size of the result."""

@@ -87,8 +87,7 @@ class StoredGraph:
     @classmethod
     def of(cls, graph, directed: bool, memory: int, local_dir: str | None = None, **reading) -> "StoredGraph":
         """Read a graph (`as_edges`) and number its vertices, with files in `local_dir` (default: the system's temporary
-        directory): 40 bytes an edge, and as many again while they are sorted. Names of vertices are kept in memory. Raises
-        BadInput."""
+        directory): 40 bytes an edge, twice that while sorting. Names of vertices are kept in memory. Raises BadInput."""
         if not directed and hasattr(graph, "is_directed") and not graph.is_directed():
             graph = graph.edges()
         store = Store.create(local_dir)
@@ -111,15 +110,15 @@ class StoredGraph:
         remove_tries(self.store, self.context)
 
     def search(self, query: ConjunctiveQuery, count: bool, memory: int, sc=None) -> tuple[Boxed, StoredRows | None]:
-        """Count or list the matches of a query. Return (result, rows or None). `memory` bytes are for slices, the pages and
-        fences of tries, the marks of threads, and rows that are not written yet, of which SMALL_BYTES do not count. With a
-        context, each task has so many bytes for slices. Raises BudgetTooSmall."""
+        """Count or list the matches of a query. Return (result, rows or None). memory: bytes for the slices of a box, and
+        beside them for pages of tries, marks of threads, and unwritten rows, except SMALL_BYTES of these. sc: a context whose
+        tasks have so many bytes for slices each. Raises BudgetTooSmall."""
         self.context = sc
-        shelf = Shelf.of(query, self, self.store, sc, memory)
+        shelf = Shelf.of(query, self, self.store, sc, memory)  # the query's tries
         bytes_of_tries, bytes_of_thread = shelf.bytes_beside(0 if count else len(query.variables))
         threads = max(min(cpus(), memory // 4 // max(bytes_of_thread, 1)), 1)
-        listing = 0 if count else memory // LISTING_SHARE
-        beside_slices = bytes_of_tries + threads * bytes_of_thread + listing - SMALL_BYTES
+        bytes_of_rows = 0 if count else memory // LISTING_SHARE
+        beside_slices = bytes_of_tries + threads * bytes_of_thread + bytes_of_rows - SMALL_BYTES
         budget = memory - max(beside_slices, 0)
         if budget <= 0:
             needed = quantity(bytes_of_tries + bytes_of_thread - SMALL_BYTES, "byte")
@@ -128,12 +127,13 @@ class StoredGraph:
         rows = self.columns.new()
         order = np.argsort(query.variables)
         results_in_memory = threads * AHEAD + 1  # those that threads have ahead, and the one that is written
-        found = shelf.run(
-            budget, count=count, threads=threads, sc=sc, most=max(listing // DECODED_BYTES // results_in_memory, LEAST_NUMBERS),
-            sink=None if count else lambda some: rows.append(some.astype(np.int32)[:, order].ravel()),
+        most_numbers = max(bytes_of_rows // DECODED_BYTES // results_in_memory, LEAST_NUMBERS)
+        result = shelf.run(
+            budget, count=count, threads=threads, sc=sc, most=most_numbers,
+            sink=None if count else lambda piece: rows.append(piece.astype(np.int32)[:, order].ravel()),
         )  # fmt: skip
         width = len(query.variables)
-        return found, None if count else StoredRows(rows, width, max(listing // (CONVERTED_BYTES * width), 1))
+        return result, None if count else StoredRows(rows, width, max(bytes_of_rows // (CONVERTED_BYTES * width), 1))
 
     @property
     def values(self) -> np.ndarray:
@@ -155,11 +155,11 @@ class StoredGraph:
 
     def distinct(self, relation: str, column: int) -> int:
         """Return the number of distinct values of a column."""
-        return sum(int(np.count_nonzero(some)) for some in self._degree(relation, column).pieces(self.columns.piece))
+        return sum(int(np.count_nonzero(degrees)) for degrees in self._degree(relation, column).pieces(self.columns.piece))
 
-    def products(self, one: tuple[str, int], other: tuple[str, int]) -> float:
+    def products(self, left_column: tuple[str, int], right_column: tuple[str, int]) -> float:
         """Return the sum over all ids of the product of their numbers of tuples in two (relation, column)."""
-        pieces = self.columns.pieces(self._degree(*one), self._degree(*other))
+        pieces = self.columns.pieces(self._degree(*left_column), self._degree(*right_column))
         return sum(float(np.einsum("i,i->", left, right, dtype=float)) for left, right in pieces)
 
     def stored(self, key: tuple, store: Store, name: str, sc=None) -> StoredTrie:
@@ -191,11 +191,12 @@ class StoredGraph:
         extent = [1 << 63, -(1 << 63)]
         raw = self.columns.write_columns(self._bounded_pieces(pieces, extent), np.int64, np.int64)
         self.names = names()
-        ends, values = self._with_ids(raw, *extent)
-        ends = self._distinct_edges(ends)
-        degrees = self.columns.count_ids(lambda: (some for end in ends for some in end.pieces(self.columns.piece)), values.size)
+        ids, values = self._with_ids(raw, *extent)
+        ids = self._distinct_edges(ids)
+        size = self.columns.piece
+        degrees = self.columns.count_ids(lambda: (piece for column in ids for piece in column.pieces(size)), values.size)
         rank, self.numbered = self._number_by_degree(degrees, values)
-        self.source, self.target = self._with_numbers(ends, rank)
+        self.source, self.target = self._with_numbers(ids, rank)
 
     def _bounded_pieces(self, pieces: Iterable[np.ndarray], extent: list[int]) -> Iterator[np.ndarray]:
         """Yield edges, (2, n), in pieces of bounded size. extent: set to the least and the greatest number meanwhile."""
@@ -215,9 +216,9 @@ class StoredGraph:
             return ends, VertexValues(low, high - low + 1, None)
         sort = columns.sort()
         for column in raw:
-            for some in column.pieces(columns.piece):
-                sort.add(some.view(np.uint64) ^ SIGN)
-        (values,) = columns.write_columns((((some ^ SIGN).view(np.int64),) for some in sort.pieces()), np.int64)
+            for piece in column.pieces(columns.piece):
+                sort.add(piece.view(np.uint64) ^ SIGN)
+        (values,) = columns.write_columns((((piece ^ SIGN).view(np.int64),) for piece in sort.pieces()), np.int64)
         if values.size >= 1 << 31:
             raise TooManyValues(f"{values.size:,} vertices, and there is room for 2^31")
         return tuple(columns.positions_in(column, values) for column in raw), VertexValues(0, values.size, values)
@@ -233,6 +234,7 @@ class StoredGraph:
         return self.columns.write_columns(map(unpack_pairs, sort.pieces()), np.int32, np.int32)
 
     def _in_direction(self, source: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return edges (source, target), those of an undirected graph from the smaller id to the larger."""
         return (source, target) if self.directed else up(source, target)
 
     def _number_by_degree(self, degrees: NumberFile, values: VertexValues) -> tuple[NumberFile, NumberFile]:
@@ -242,7 +244,7 @@ class StoredGraph:
         degrees.remove()
         if values.values is not None:
             return rank, self.columns.values_at(order, values.values, np.int64)
-        (numbered,) = self.columns.replaced(lambda some: (some + np.int64(values.low),), (order,), np.int64)
+        (numbered,) = self.columns.replaced(lambda ids: (ids + np.int64(values.low),), (order,), np.int64)
         return rank, numbered
 
     def _with_numbers(self, ends: tuple[NumberFile, ...], rank: NumberFile) -> tuple[NumberFile, ...]:

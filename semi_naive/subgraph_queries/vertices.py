@@ -107,6 +107,7 @@ class Vertices:
         return tuple(np.concatenate(columns) for columns in zip(first, *rest, strict=True)) if rest else first
 
     def _triangles(self) -> tuple[np.ndarray, ...]:
+        """Return the columns of the relation of triangles."""
         rows = leapfrog.leapfrog_join(clique(3), self.want(["up"])).astype(np.int32)
         return tuple(np.ascontiguousarray(column) for column in rows.T)
 
@@ -177,7 +178,7 @@ def up(source: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _distinct_edges(source: np.ndarray, target: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Drop loops and duplicate edges. Ids are below 2^31."""
+    """Return edges without loops and duplicates. Ids are below 2^31."""
     bits = np.uint64(max(int(size - 1).bit_length(), 1))
     loops = source == target
     words = source.astype(np.uint64)

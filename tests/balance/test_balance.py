@@ -214,7 +214,7 @@ def test_the_inner_relation_is_split_only_where_one_tuple_of_the_delta_is_too_mu
     one = spread_inner(placement, sizes, work, np.array([1, 5, 5, 5]), Config(), least=1)
     assert one.kinds == {"refine": [0]} and len(one.map.homes[0]) == 4
     assert spread_inner(placement, sizes, work, np.array([90, 5, 5, 5]), Config(), least=1) is None, "the delta can be split"
-    assert spread_inner(placement, sizes, work, np.array([1, 5, 5, 5]), Config(), least=1, kept={0}) is None
+    assert spread_inner(placement, sizes, work, np.array([1, 5, 5, 5]), Config(), least=1, fixed={0}) is None
 
 
 def test_the_inner_relation_is_split_for_messages_alone_if_it_saves_a_shuffle():

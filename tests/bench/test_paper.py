@@ -289,6 +289,22 @@ def test_graphs_of_table_1(tmp_path):
             (tmp_path / dataset.file).touch()
     assert [len(datasets.chosen(folder, size)) for folder in (None, tmp_path) for size in ("quick", "full")] == [8] * 4
     assert datasets.GNUTELLA.edges(None, "quick").shape == (26013, 2)
+    (tmp_path / "rim.mtx").write_text("%%MatrixMarket matrix coordinate pattern general\n2 2 1\n1 2\n")
+    (tmp_path / "lhr34.mtx.gz").touch()
+    given = datasets.chosen(tmp_path, "quick")
+    assert [dataset.name for dataset in given] == ["lhr34", "rim"] and given[1].edges(tmp_path, "quick").tolist() == [[1, 2]]
+
+
+def test_the_orders_of_a_join_are_those_of_the_reversed_graph(paper):
+    """G ⋈ T of a tree that points up makes what T ⋈ G of the tree that points down makes, in as many tuples a rank."""
+    data = json.loads((paper[1] / "settings.json").read_text())["data"]
+    found = {(each["graph"], each["order"], each["balancing"]): each for each in data["orders"]}
+    for balancing in ("off", "paper's"):
+        up, down = found["tree up", "G ⋈ T", balancing], found["tree down", "T ⋈ G", balancing]
+        assert up["pairs"] == down["pairs"] and up["path"] < 2 < found["tree up", "T ⋈ G", balancing]["path"]
+    assert all(each["fused"] >= each["pairs"] for each in data["fused"])
+    rolling, at_once = (run["free"] for run in data["memory"])
+    assert rolling["pairs"] == at_once["pairs"] and rolling["inner"] > at_once["inner"]
 
 
 def test_tables():

@@ -14,7 +14,7 @@ from semi_naive import Config, Program, ProgramError
 from semi_naive.graphs import generators
 from semi_naive.planning.joins import multiway
 from semi_naive.planning.joins.order import binary_steps
-from semi_naive.planning.joins.trial import tried
+from semi_naive.planning.joins.trial import run_trial
 from semi_naive.ra.by_variable import multiway as step
 from semi_naive.ra.ir import Atom, Const, Kind, Var
 from semi_naive.ra.multiway import leapfrog
@@ -282,7 +282,7 @@ def trial_of(rule: str, facts: dict):
     """What a trial says of the rule's joins, in the order in which they would be made."""
     run = loaded(rule, facts)
     (compiled,) = [rule for rule in run.program.rules if rule.body]
-    return tried(binary_steps(compiled, run.database, run.indexes.arities, compiled.body), run.database)
+    return run_trial(binary_steps(compiled, run.database, run.indexes.arities, compiled.body), run.database)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 from semi_naive import Program
 from semi_naive.io.errors import BadInput
-from semi_naive.planning.joins.fanout import alone
+from semi_naive.planning.joins.fanout import uniform_fanout
 from semi_naive.ra.by_variable.multiway import Multiway
 from semi_naive.ra.rules.steps import Join
 from semi_naive.session.maintenance.delete_rederive import in_driver
@@ -375,7 +375,7 @@ def test_suspects_are_distributed_as_the_tuples_of_their_relation():
     with program.session({"edge": edges}) as session:
         [number] = [number for number, each in enumerate(session.upkeep.run.strata) if each.recursive]
         local, path = in_driver(session.upkeep.relations, number), session.upkeep.relations.tables["path"]
-        assert alone(local.database, "path", (0,)) < 2 and local.database.join_fanout("path", (0,), "path", (0,)) > 50
+        assert uniform_fanout(local.database, "path", (0,)) < 2 and local.database.join_fanout("path", (0,), "path", (0,)) > 50
         with local._rederivable({"path": path.blocks("all", path.home)[0]}, ()):
             [*_, one] = [one for one in local.insertions if one[0].body[0].relation == "path:"]
             again = local.inserting._body(*one)

@@ -333,7 +333,7 @@ def test_small_blocks_of_heads_wait_and_are_compared_with_what_is_known_once(giv
         block = Block.of([np.array(column) for column in zip(*pairs, strict=True)], len(pairs), HALVES)
         sink.take(Chunked(HALVES, block.chunks) if close else block)
     new = {pair for pairs, _ in given for pair in pairs} - known
-    assert not compared and sink.made == sum(len(set(pairs)) for pairs, _ in given)
+    assert not compared and sink.taken == sum(len(set(pairs)) for pairs, _ in given)
     assert sink.flush() == len(new) and len(compared) == bool(given)
     assert set(zip(*(column.tolist() for column in table.columns()), strict=True)) == known | new
 

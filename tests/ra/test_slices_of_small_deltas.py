@@ -87,8 +87,8 @@ def test_threads_have_room_for_all_that_they_make():
 
 def test_small_iterations_of_threads_are_looked_at_between_them(monkeypatch):
     """None of them takes as many instructions as there are between two looks."""
-    looks, pause = [], small.Small._continues
-    monkeypatch.setattr(small.Small, "_continues", lambda self: looks.append(self) or pause(self))
+    looks, pause = [], small.MachineIterations._continues
+    monkeypatch.setattr(small.MachineIterations, "_continues", lambda self: looks.append(self) or pause(self))
     monkeypatch.setattr(small, "SLICE_INSTRUCTIONS", 500)
     with sharing_all():
         answers(grown(400), {})

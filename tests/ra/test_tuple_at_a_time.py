@@ -210,7 +210,7 @@ def test_rows_of_a_lattice_supersede_what_was_there_before(better, kind, other):
     known = [(k, x, made(far + k)) for x in range(0, 600, 3) for k in range(3)]
     edges = [(x, x + 1, made(1)) for x in range(300)] + [(x, x + 7, made(5)) for x in range(0, 300, 5)]
     found, _ = agree(text, {"edge": edges, "dist": [*known, (0, 0, made(near)), (1, 40, made(near))]}, small_delta=30)
-    assert any(rows.based for machine in used for rows in machine.relations.values() if rows.sort >= at.MIN)
+    assert any(rows.tuples_in_blocks for machine in used for rows in machine.relations.values() if rows.sort >= at.MIN)
     assert len(found["dist"]) == len({(k, x) for k, x, _ in found["dist"]}) > 1_000
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from semi_naive.ra.text.symbols import SymbolTable
 from semi_naive.ra.values import dictionary
 from semi_naive.ra.values.dictionary import Dictionary, Rows, Strings
-from semi_naive.ra.values.values import Made, Values
+from semi_naive.ra.values.values import AddedValues, Values
 
 
 @pytest.fixture
@@ -90,8 +90,8 @@ def test_strings_keep_their_ids_over_workers_and_shares(tmp_path_factory, batche
         ids = one.intern(batch)
         assert one.strings(ids) == batch
         assert other.intern(batch[::-1]).tolist() == ids[::-1].tolist()
-        values.learn(worker(one.made()))
-        values.learn(worker(other.made()))
+        values.learn(worker(one.added()))
+        values.learn(worker(other.added()))
         assert values.strings(ids) == batch
         assert values.intern(batch).tolist() == ids.tolist()
         for string, id_ in zip(batch, ids.tolist(), strict=True):
@@ -109,7 +109,7 @@ def test_a_worker_hashes_what_the_snapshot_lacks(values, tmp_path):
     records = one.pack(np.array([[0, ids[1]], [1, 0]]))
     assert records[0] == 1 and records[1] < 0
     assert one.fields(records, 2).tolist() == [[0, ids[1]], [1, 0]]
-    made = one.made()
+    made = one.added()
     assert made.symbols.to_pylist() == ["new"]
     assert {arity: rows.tolist() for arity, rows in made.records.items()} == {2: [[ids[1]], [0]]}
     values.learn(made)
@@ -117,7 +117,7 @@ def test_a_worker_hashes_what_the_snapshot_lacks(values, tmp_path):
     assert values.pack(np.array([[ids[1]], [0]])).tolist() == [records[1]]
     other = worker(values.share(str(tmp_path)))
     assert other.intern(["new", "a"]).tolist() == [ids[1], 0]
-    assert not other.made()
+    assert not other.added()
 
 
 def test_after_the_first_share_the_driver_hashes_too(values, tmp_path):
@@ -133,7 +133,7 @@ def test_a_snapshot_is_written_once(values, tmp_path):
     shared = values.share(str(tmp_path))
     before = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
     assert values.share(str(tmp_path)) is shared
-    values.learn(Made(pa.array(["new"])))
+    values.learn(AddedValues(pa.array(["new"])))
     again = values.share(str(tmp_path))
     assert again is not shared
     assert before.items() <= {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}.items()
@@ -148,7 +148,7 @@ def test_many_small_shares_leave_few_segments(values, tmp_path):
     assert len(values._symbols.segments) <= 8
     opened = worker(values.share(str(tmp_path)))
     ids = opened.intern([f"s{i}" for i in range(200)])
-    assert not opened.made()
+    assert not opened.added()
     assert opened.strings(ids[::-1]) == [f"s{i}" for i in range(200)][::-1]
 
 

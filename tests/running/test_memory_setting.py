@@ -48,8 +48,8 @@ def test_the_machine_leaves_too(here, machine, monkeypatch):
     left = []
     monkeypatch.setattr(memory, "check_is_due", lambda: True)
     monkeypatch.setattr(small, "SLICE_INSTRUCTIONS", 1000)  # instructions between two looks
-    leave = stratum.Interpreter.leave
-    monkeypatch.setattr(stratum.Interpreter, "leave", lambda self: left.append(self) or leave(self))
+    stop = stratum.Interpreter.stop_after_iteration
+    monkeypatch.setattr(stratum.Interpreter, "stop_after_iteration", lambda self: left.append(self) or stop(self))
     with Program(COUNTING.replace("2000", "8000")).run(spark=here, memory=60_000) as result:
         assert result["a"].count() == 8001 and result.trace["strata"][-1]["plan"] == "balanced"
     assert len(left) >= 1

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from session_cases import PATHS, SETTINGS
 
 from semi_naive import Program, ProgramError
-from semi_naive.session.registered import rules
+from semi_naive.session.registered import checking
 from semi_naive.session.registered.shapes import Shapes, shape_of
 
 NAMES = ["near", "r", "x", "y", "path", "edge", "count", "number", "id", "e", "h", "2x"]
@@ -46,8 +46,8 @@ def test_what_is_said_of_a_text_does_not_depend_on_others(data):
             name = data.draw(st.sampled_from([each for each in NAMES if each not in registry.rules]))
             text = text.format(n=name, c=data.draw(st.sampled_from([0, 1, 7, 10**17])))
             known, checked = dict(registry.readable), session.program.checked
-            alone = told(lambda: rules.registered(name, text, known, checked, Shapes(registry._shapes.types)))  # noqa: B023
-            after = told(lambda: rules.registered(name, text, known, checked, registry._shapes))  # noqa: B023
+            alone = told(lambda: checking.registered(name, text, known, checked, Shapes(registry._shapes.types)))  # noqa: B023
+            after = told(lambda: checking.registered(name, text, known, checked, registry._shapes))  # noqa: B023
             assert alone == after
             if not isinstance(alone, str):
                 session.register(name, text)
@@ -57,8 +57,8 @@ def test_what_is_said_of_a_text_does_not_depend_on_others(data):
 def parsed(monkeypatch) -> list[str]:
     """The texts that are parsed."""
     found: list[str] = []
-    parse = rules.parse
-    monkeypatch.setattr(rules, "parse", lambda text, file, **how: [found.append(text), parse(text, file, **how)][1])
+    parse = checking.parse
+    monkeypatch.setattr(checking, "parse", lambda text, file, **how: [found.append(text), parse(text, file, **how)][1])
     return found
 
 

@@ -70,14 +70,14 @@ class BitLoops:
 
     def _known_by_bits(self, depth: int) -> list[tuple]:
         """Return the sets of rows, (depth, slot) pairs, that are known below a variable and used more than once there."""
-        found: dict[tuple, None] = {}
+        sets: dict[tuple, None] = {}
         for user, refined in self.variables.refined.items():
             rows = tuple(sorted(refined.items()))
             for length in range(2, len(rows) + 1):
                 only_counted = length == len(rows) and self.loops.only_counts(user) and self.loops.parents[user] == depth
                 if rows[length - 1][0] == depth and not only_counted:
-                    found[rows[:length]] = None
-        return sorted(found, key=len)
+                    sets[rows[:length]] = None
+        return sorted(sets, key=len)
 
     def _row_of(self, rows: tuple) -> tuple[str, str]:
         """Return (array, position), as source, of the row of bits that some rows have in common. rows: (depth of the variable

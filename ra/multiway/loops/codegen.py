@@ -23,13 +23,13 @@ from semi_naive.host.private import digest
 from semi_naive.ra.multiway.loops.by_bits import BitLoops
 from semi_naive.ra.multiway.loops.conditions import Conditions
 from semi_naive.ra.multiway.tries.local import set_variables
-from semi_naive.ra.multiway.tries.shape import TOP, Member, Shape, TrieNode, Values, fixed
+from semi_naive.ra.multiway.tries.shape import TOP, Member, Shape, TrieNode, Values, known_depth
 
 IMPORTS_FOR_BITS = ["from semi_naive.ra.bits import lowest_bit", "from semi_naive.ra.multiway.tries.local import *"]
 
 
 class Generator:
-    """Writes the source of one kernel.
+    """Writes the source of one kernel. A *set* (`Values`) is the intersection of the ranges of some trie nodes.
 
     keep: the number of variables, from the first, that are listed; the others are counted.
     bounded: the depths of variables that a box restricts.
@@ -151,7 +151,7 @@ class Generator:
         variables. total: the name of the counter, as source."""
         conditions = [] if depth == TOP else self._conditions(depth)
         with self.guarded(conditions), self._known_ranges(depth), self._stored_intersections(depth):
-            marks = [values for values in self.names.marked if fixed(values) == depth]
+            marks = [values for values in self.names.marked if known_depth(values) == depth]
             for values in marks:
                 self.write(f"set_marks({self.names.mark(values)}, {', '.join(self.names.place(values))}, 1)")
             self.write_deeper(depth, deeper, total)
@@ -169,7 +169,7 @@ class Generator:
     @contextmanager
     def _known_ranges(self, depth: int):
         """Write the sibling ranges that become known with a variable; those of positive atoms must not be empty."""
-        known = [node for node in self.shape.nodes() if node.fixed == depth]
+        known = [node for node in self.shape.nodes() if node.known_depth == depth]
         for node in known:
             self._write_range(node)
         needed = [f"{self.names.low(node)} < {self.names.high(node)}" for node in known if self.shape.positive(node)]
@@ -197,7 +197,7 @@ class Generator:
     def _stored_intersections(self, depth: int):
         """Write the code that computes and stores each intersection that becomes known with the variable at a depth, unless its
         values are only counted. The code that is written in the block runs if none of them is empty."""
-        known = [values for values in self.depths_using if len(values) > 1 and fixed(values) == depth]
+        known = [values for values in self.depths_using if len(values) > 1 and known_depth(values) == depth]
         needed = []
         for values in sorted((values for values in known if not self._only_counted(values)), key=len):
             self._write_intersection(values)
@@ -206,11 +206,11 @@ class Generator:
             yield
 
     def _only_counted(self, values: Values) -> bool:
-        """True if a set is used by one variable only, whose values are counted where the set becomes known."""
+        """True if an intersection need not be stored: one variable alone uses it, and only counts it where it becomes known."""
         if len(self.depths_using[values]) > 1 or values in self.names.marked:
             return False
         (user,) = self.depths_using[values]
-        return self.only_counts(user) and fixed(values) == self.parents[user]
+        return self.only_counts(user) and known_depth(values) == self.parents[user]
 
     def only_counts(self, depth: int) -> bool:
         """True if only the number of a variable's values is needed."""
@@ -246,7 +246,7 @@ class Generator:
             self._write_product(deeper, total)
 
     def _write_row(self, deeper: list[int]) -> None:
-        """Write the output of a row: the listed variables, and the count of the others unless that is 0."""
+        """Write the code that outputs a row: the listed variables and, if others are counted, their count unless that is 0."""
         counted = f"n{deeper[0]}" if deeper else None
         if counted:
             self.write(f"{counted} = 0")
@@ -289,7 +289,7 @@ class Generator:
         if self.bits.variables.values:
             return self.bits.loop(depth, rest, total)
         variables = set_variables(self.shape, group, self.bounded)
-        if variables and fixed(variables.values) == self.parents[depth]:
+        if variables and known_depth(variables.values) == self.parents[depth]:
             return self.bits.write_both_versions(variables, group, total)
         self.write_loop(depth, rest, total)
 
@@ -323,7 +323,7 @@ class Generator:
         return TrieNode(self.smallest(member.slot for member in self.shape.roots(depth)), ())
 
     def _write_bounds(self, depth: int, array: str, low: str, high: str) -> tuple[str, str]:
-        """Write the searches for a variable's bounds in its set, and return (low, high) of the part within them, as source."""
+        """Write the searches for a variable's bounds in its set, array[low:high]. Return the source (low, high) of its part."""
         lows, highs = self.names.bounds(depth)
         if lows:
             self.write(f"low{depth} = seek({array}, {low}, {high}, {_fold_call('max', lows)})")

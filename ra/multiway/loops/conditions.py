@@ -79,7 +79,7 @@ class Conditions:
         for comparison in self.shape.comparisons:
             if max(comparison.depths) == depth and self._as_bound(comparison) is None:
                 literal = min(comparison.left, comparison.right)
-                if literal < 0:
+                if literal < 0:  # a constant: see `shape.Comparison`
                     conditions.append(f"not {self._rank(literal, False)} <= x{depth} < {self._rank(literal, True)}")
                 else:
                     op = "==" if comparison.op == "=" else comparison.op

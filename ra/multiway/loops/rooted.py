@@ -22,7 +22,7 @@ from semi_naive.ra.words import JIT, JOIN
 PIECES = 64  # ranges of roots for each thread
 OVERFLOW = 1 << 63  # counts below this fit in 64 bits
 
-i32, i64, size = types.Array(types.int32, 1, "C"), types.Array(types.int64, 1, "C"), types.int64
+i32, i64, integer = types.Array(types.int32, 1, "C"), types.Array(types.int64, 1, "C"), types.int64
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +90,8 @@ def _sums(index: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 def _balanced_bounds(index: np.ndarray, neighbours: np.ndarray, pieces: int) -> np.ndarray:
-    """Return the bounds of ranges of roots whose neighbours have about equally many edges."""
+    """Return the bounds of ranges of roots whose neighbours have about equally many edges: at most `pieces`, for as many tasks.
+    The neighbours of root x are neighbours[index[x] : index[x + 1]]."""
     edges = np.concatenate([[0], np.cumsum(np.diff(index)[neighbours])])
     steps = edges[index[1:]] + np.arange(1, len(index))  # the work up to each root: these edges, and one for the root itself
     if not steps.size:
@@ -116,7 +117,7 @@ def _trees(neighbours: Sequence[set[int]], without: set[int]) -> list[list[tuple
 
 
 def _tree(neighbours, without, top) -> list[tuple[int, int]] | None:
-    """Return (vertex, parent) pairs of the tree with a top, from the top down; None if there is a cycle."""
+    """Return (vertex, parent) pairs of the tree with a top, `without` some vertices, from the top down; None for a cycle."""
     tree, seen = [(top, -1)], {top}
     for vertex, parent in tree:
         for child in sorted(neighbours[vertex] - without - {parent}):
@@ -143,7 +144,7 @@ def _parents_in_order(trees, near: set[int]) -> tuple[np.ndarray, np.ndarray]:
     return parent, np.array([vertex in near for vertex, _ in order], np.int64)
 
 
-@njit(size(i64, i32, i32, size, i64, i64, i32), **JIT)
+@njit(integer(i64, i32, i32, integer, i64, i64, i32), **JIT)
 def push(index, neighbours, reach, length, ways, sums, touched):
     """Add the ways of each vertex in reach[:length] to the sums of all its neighbours. List the vertices with a sum in
     `touched`, and return their number."""
@@ -159,7 +160,7 @@ def push(index, neighbours, reach, length, ways, sums, touched):
     return count
 
 
-@njit(size(i64, i32, size, size, i64, i64, i32), **JIT)
+@njit(integer(i64, i32, integer, integer, i64, i64, i32), **JIT)
 def pull(index, neighbours, begin, end, ways, sums, touched):
     """Compute the sums of the vertices neighbours[begin:end] from the ways of their neighbours. List the vertices with a sum in
     `touched`, and return their number."""
@@ -176,45 +177,46 @@ def pull(index, neighbours, begin, end, ways, sums, touched):
     return count
 
 
-@njit(size(i32, size, size, i64, i32, size), **JIT)
-def keep_near(neighbours, begin, end, sums, touched, count):
-    """Remove the sums of all vertices except neighbours[begin:end]. Return the number of vertices left in `touched`."""
+@njit(integer(i32, integer, integer, i64, i32, integer), **JIT)
+def drop_sums_outside(neighbours, begin, end, sums, touched, count):
+    """Remove the sums of all vertices except neighbours[begin:end]. Return the number of vertices left in `touched`. The sums
+    that stay are marked by their sign meanwhile."""
     for i in range(begin, end):
         sums[neighbours[i]] = -sums[neighbours[i]]
-    kept = 0
+    remaining = 0
     for i in range(count):
         y = touched[i]
         if sums[y] < 0:
-            touched[kept] = y
-            kept += 1
+            touched[remaining] = y
+            remaining += 1
         sums[y] = max(-sums[y], 0)
-    return kept
+    return remaining
 
 
-@njit(size(i64, i32, size, i64, i32, size, types.boolean), **JIT)
+@njit(integer(i64, i32, integer, i64, i32, integer, types.boolean), **JIT)
 def multiply(sums, touched, count, ways, reach, length, first):
     """Multiply the ways of each vertex by the sums of one more child, and reset the sums to 0. first: it is the first child.
     Update `reach`, the vertices with ways, and return their number."""
-    kept = 0
+    remaining = 0
     if first:
         for i in range(count):
             ways[touched[i]] = sums[touched[i]]
         reach[:count] = touched[:count]
-        kept = count
+        remaining = count
     else:
         for i in range(length):
             x = reach[i]
             ways[x] *= sums[x]
             if ways[x]:
-                reach[kept] = x
-                kept += 1
+                reach[remaining] = x
+                remaining += 1
     for i in range(count):
         sums[touched[i]] = 0
-    return kept
+    return remaining
 
 
-@njit(types.void(i64, i32, i64, i64, size, size, i64), **JOIN)
-def count_roots(index, neighbours, parent, near, low, high, found):
+@njit(types.void(i64, i32, i64, i64, integer, integer, i64), **JOIN)
+def count_roots(index, neighbours, parent, near, low, high, counts):
     """Set found[r - low] to the number of homomorphisms with root r, for r in [low, high).
 
     `reach[v]` lists the vertices x with ways(v, x) > 0, as far as the children of v are counted; `ways[v]` is 0 elsewhere. A
@@ -261,11 +263,11 @@ def count_roots(index, neighbours, parent, near, low, high, found):
                 else:
                     count = push(index, neighbours, reach[v], length[v], ways[v], sums, touched)
                     if near[p]:
-                        count = keep_near(neighbours, begin, end, sums, touched, count)
+                        count = drop_sums_outside(neighbours, begin, end, sums, touched, count)
                 length[p] = multiply(sums, touched, count, ways[p], reach[p], length[p], children_done[p] == 0)
                 children_done[p] += 1
             if near[v] or not leaf[v]:
                 for i in range(length[v]):
                     ways[v, reach[v, i]] = 0
                 length[v] = 0
-        found[root - low] = answer
+        counts[root - low] = answer

@@ -212,11 +212,11 @@ class Boxes:
     def _groups_to_slice(self, state: PartialBox, depth: int) -> list[Group]:
         """Return the groups of atoms without a slice that are sliced by a variable."""
         done = {atom for group in state.slices for atom in group.atoms}
-        found: dict[tuple, list[int]] = {}
+        by_trie_and_path: dict[tuple, list[int]] = {}
         for atom, (member, level) in enumerate(zip(self.shape.members, state.levels, strict=True)):
             if atom not in done and member.path[level - 1] == depth:
-                found.setdefault((self.keys[atom], member.path[:level]), []).append(atom)
-        return [Group(trie, path, tuple(atoms)) for (trie, path), atoms in found.items()]
+                by_trie_and_path.setdefault((self.keys[atom], member.path[:level]), []).append(atom)
+        return [Group(trie, path, tuple(atoms)) for (trie, path), atoms in by_trie_and_path.items()]
 
     def _siblings(self, group: Group, state: PartialBox) -> Siblings:
         """Return the range of its trie that a group slices. Its path has spilled variables, of one value each."""
@@ -268,10 +268,10 @@ class Boxes:
 
 def dimensions_of(shape: Shape) -> list[set[TrieKey]]:
     """Return the tries that are sliced by each dimension, in the order of the variables."""
-    found: dict[int, set[TrieKey]] = {}
+    tries_by_depth: dict[int, set[TrieKey]] = {}
     for member in shape.members:
-        found.setdefault(member.path[0], set()).add(shape.tries[member.slot])
-    return [found[depth] for depth in sorted(found)]
+        tries_by_depth.setdefault(member.path[0], set()).add(shape.tries[member.slot])
+    return [tries_by_depth[depth] for depth in sorted(tries_by_depth)]
 
 
 def longest_end(size: Callable[[int], int], allowed: int, fits: int, last: int) -> int:
@@ -291,10 +291,10 @@ def longest_end(size: Callable[[int], int], allowed: int, fits: int, last: int) 
             share = (allowed - below) / (above - below)
             middle = min(max(fits + int(share * (exceeds - fits)), fits + 1), exceeds - 1)
         interpolate = not interpolate
-        if (found := size(middle)) <= allowed:
-            fits, below = middle, found
+        if (size_at_middle := size(middle)) <= allowed:
+            fits, below = middle, size_at_middle
         else:
-            exceeds, above = middle, found
+            exceeds, above = middle, size_at_middle
     return fits
 
 

@@ -50,8 +50,8 @@ class Domain:
 
     def encode(self, column: np.ndarray) -> np.ndarray:
         """Return the ids, int32 (n,), of values that are in the domain."""
-        found = np.searchsorted(self.names, column) if self.names.size else column - np.int64(self.low)
-        return found.astype(np.int32)
+        ids = np.searchsorted(self.names, column) if self.names.size else column - np.int64(self.low)
+        return ids.astype(np.int32)
 
     def decode(self, ids: np.ndarray) -> np.ndarray:
         return self.names[ids] if self.names.size else ids + np.int64(self.low)

@@ -14,7 +14,7 @@ import numpy as np
 
 from semi_naive.host.jit import njit, types
 from semi_naive.ra.bits import count_bits
-from semi_naive.ra.multiway.tries.seeks import below, i32, size
+from semi_naive.ra.multiway.tries.seeks import below, i32, integer
 from semi_naive.ra.multiway.tries.shape import Member, Shape, Values
 from semi_naive.ra.words import JIT, u64
 
@@ -36,7 +36,8 @@ NO_VARIABLES = SetVariables(frozenset(), {})
 
 
 def set_variables(shape: Shape, group: list[int], bounded: frozenset[int]) -> SetVariables | None:
-    """Return a group over one set if one of its variables is refined twice and no other condition reads it; else None."""
+    """Return a group as variables over one set of values, if all of them are; else None. Also None if a comparison or a box
+    restricts one of them, or if none is restricted by two earlier ones: then bits are not worth while."""
     values = shape.values(group[0])
     compared = set().union(*(comparison.depths for comparison in shape.comparisons))
     if not values or (bounded | compared) & set(group):
@@ -65,10 +66,11 @@ def _restricting_slots(shape: Shape, depth: int, values: Values) -> dict[int, in
     return slots if values <= shape.values(depth) and len(slots) == len(further) else None
 
 
-@njit(types.void(i32, size, size, i32, size, i32, i32, size, u64), **JIT)
+@njit(types.void(i32, integer, integer, i32, integer, i32, i32, integer, u64), **JIT)
 def fill_adjacency(values, low, high, places, base, directory, children, words, bits):
-    """Set row i of `bits` to the values of values[low:high] that are among the children of the i-th. places: an array with an
-    entry for every id, -1 on entry and on return."""
+    """Set row i of a bit matrix, of `words` words, to the values of values[low:high] that are among the children of the i-th of
+    them. base, directory, children: a trie (`TrieArray`) and its second level; places: an array with an entry for every id, -1
+    on entry and on return."""
     for i in range(low, high):
         places[values[i]] = i - low
     bits[: (high - low) * words] = 0
@@ -83,30 +85,30 @@ def fill_adjacency(values, low, high, places, base, directory, children, words, 
         places[values[i]] = -1
 
 
-@njit(types.boolean(u64, size, u64, size, size, u64), **JIT)
+@njit(types.boolean(u64, integer, u64, integer, integer, u64), **JIT)
 def both(a, a_row, b, b_row, words, out):
     """Write the bits that two rows have in common to `out`; return True if there are any. a, b: matrices as arrays of words;
     a_row, b_row: the positions of the rows; words: the length of a row."""
-    any = np.uint64(0)
+    union = np.uint64(0)
     for k in range(words):
         out[k] = a[a_row + k] & b[b_row + k]
-        any |= out[k]
-    return any != 0
+        union |= out[k]
+    return union != 0
 
 
-@njit(size(u64, size, u64, size, size), **JIT)
+@njit(integer(u64, integer, u64, integer, integer), **JIT)
 def count_both(a, a_row, b, b_row, words):
     """Return the number of bits that two rows have in common."""
-    found = np.uint64(0)
+    total = np.uint64(0)
     for k in range(words):
-        found += count_bits(a[a_row + k] & b[b_row + k])
-    return np.int64(found)
+        total += count_bits(a[a_row + k] & b[b_row + k])
+    return np.int64(total)
 
 
-@njit(size(u64, size, size), **JIT)
+@njit(integer(u64, integer, integer), **JIT)
 def count_row(a, row, words):
-    """Return the number of bits of a row."""
-    found = np.uint64(0)
+    """Return the number of bits that are 1 in the row of a bit matrix, a[row : row + words]."""
+    total = np.uint64(0)
     for k in range(words):
-        found += count_bits(a[row + k])
-    return np.int64(found)
+        total += count_bits(a[row + k])
+    return np.int64(total)

@@ -121,8 +121,8 @@ class PagedTrie:
             return 0, 0
         first, last = -(-begin // ENDS_BLOCK), end // ENDS_BLOCK  # the blocks that are in the range
         rest = [(begin, end)] if first > last else [(begin, first * ENDS_BLOCK), (last * ENDS_BLOCK, end)]
-        found = [self.ends[level][:, first:last], *(self._read_ends(level, low, high) for low, high in rest if low < high)]
-        least, greatest = (np.concatenate([ends[row] for ends in found]) for row in (0, 1))
+        parts = [self.ends[level][:, first:last], *(self._read_ends(level, low, high) for low, high in rest if low < high)]
+        least, greatest = (np.concatenate([ends[row] for ends in parts]) for row in (0, 1))
         return int(least.min()), int(greatest.max()) + 1
 
     def _read_ends(self, level: int, begin: int, end: int) -> np.ndarray:
@@ -281,19 +281,19 @@ class _Writer:
 
 
 class _Extremes:
-    """The least or the greatest (`ufunc`) of each block of ENDS_BLOCK numbers, which are added in order. found: the results for
-    complete blocks, in pieces; rest: the numbers of the incomplete one."""
+    """The least or the greatest (`ufunc`) of each block of ENDS_BLOCK numbers, which are added in order. results: those of
+    complete blocks, in pieces; rest: the numbers of the incomplete block."""
 
     def __init__(self, ufunc: np.ufunc):
-        self.ufunc, self.found, self.rest = ufunc, [np.empty(0, np.int32)], np.empty(0, np.int32)
+        self.ufunc, self.results, self.rest = ufunc, [np.empty(0, np.int32)], np.empty(0, np.int32)
 
     def add(self, numbers: np.ndarray) -> None:
         """Add some numbers."""
         numbers = np.concatenate([self.rest, numbers])
         whole = numbers.size // ENDS_BLOCK * ENDS_BLOCK
-        self.found.append(self.ufunc.reduce(numbers[:whole].reshape(-1, ENDS_BLOCK), axis=1))
+        self.results.append(self.ufunc.reduce(numbers[:whole].reshape(-1, ENDS_BLOCK), axis=1))
         self.rest = numbers[whole:]
 
     def all(self) -> np.ndarray:
         """Return the results for all blocks, that of the last, incomplete one included."""
-        return np.concatenate([*self.found, [self.ufunc.reduce(self.rest)] if self.rest.size else []]).astype(np.int32)
+        return np.concatenate([*self.results, [self.ufunc.reduce(self.rest)] if self.rest.size else []]).astype(np.int32)

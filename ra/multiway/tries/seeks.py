@@ -13,14 +13,14 @@ from semi_naive.ra.words import JIT, i64
 
 i32 = types.Array(types.int32, 1, "C")
 u8 = types.Array(types.uint8, 1, "C")
-size = types.int64
+integer = types.int64
 
 UNEQUAL = 16  # ratio of lengths from which the longer set is galloped over instead of stepped through
 FAR = 64  # ratio of lengths, to a marked set, from which the other set is galloped over instead of scanned
 NEAR = 256  # values of a set that is scanned instead of bisected, whose branches are mispredicted
 
 
-@njit([size(i32, size, size, size), size(i64, size, size, size)], **JIT)
+@njit([integer(i32, integer, integer, integer), integer(i64, integer, integer, integer)], **JIT)
 def seek(values, low, high, target):
     """Return the first position in [low, high) whose value is not below `target`, by galloping: doubling steps, bisection."""
     if low >= high or values[low] >= target:
@@ -39,9 +39,9 @@ def seek(values, low, high, target):
     return high
 
 
-@njit(size(i32, size, size, size), **JIT)
+@njit(integer(i32, integer, integer, integer), **JIT)
 def bisect(values, low, high, target):
-    """Find the position that `seek` finds by bisection without a branch, which would be mispredicted half the time."""
+    """Return the first position in [low, high) whose value is not below `target`: by bisection without mispredictions."""
     count = high - low
     while count > 0:
         half = (count + 1) >> 1
@@ -50,19 +50,20 @@ def bisect(values, low, high, target):
     return low
 
 
-@njit(types.boolean(i32, size, size, size), **JIT)
+@njit(types.boolean(i32, integer, integer, integer), **JIT)
 def contains(values, low, high, target):
+    """True if a set, values[low:high] ascending, has an id."""
     at = bisect(values, low, high, target)
     return at < high and values[at] == target
 
 
-@njit(types.boolean(i32, size), **JIT)
+@njit(types.boolean(i32, integer), **JIT)
 def has_first_id(directory, at):
     """True if the first level of a trie has an id. at: the id's distance from the first id of the directory."""
     return 0 <= at < directory.size - 1 and directory[at] < directory[at + 1]
 
 
-@njit(types.UniTuple(size, 2)(i32, size), **JIT)
+@njit(types.UniTuple(integer, 2)(i32, integer), **JIT)
 def below(directory, at):
     """Return the range of the children of an id of the first level; empty if the trie lacks it. at: as for `has_first_id`."""
     if 0 <= at < directory.size - 1:
@@ -70,14 +71,14 @@ def below(directory, at):
     return 0, 0
 
 
-@njit(types.void(u8, i32, size, size, types.uint8), **JIT)
-def set_marks(mark, values, low, high, what):
-    """Set the marks of all values of a set to `what`."""
+@njit(types.void(u8, i32, integer, integer, types.uint8), **JIT)
+def set_marks(mark, values, low, high, mark_value):
+    """Set the marks of all values of a set to `mark_value`."""
     for i in range(np.uint64(low), np.uint64(high)):
-        mark[np.uint32(values[i])] = what
+        mark[np.uint32(values[i])] = mark_value
 
 
-@njit(types.UniTuple(size, 2)(i32, size, size, size, size), **JIT)
+@njit(types.UniTuple(integer, 2)(i32, integer, integer, integer, integer), **JIT)
 def clip_range(values, low, high, first, last):
     """Narrow a set to the values from first to last, both included; short sets are returned unchanged."""
     if high - low > NEAR:
@@ -88,49 +89,49 @@ def clip_range(values, low, high, first, last):
     return low, high
 
 
-@njit(size(i32, size, size, i32, size, size), **JIT)
+@njit(integer(i32, integer, integer, i32, integer, integer), **JIT)
 def count_galloping(a, a_low, a_high, b, b_low, b_high):
     """Return the size of the intersection of a short set `a` and a long set `b`."""
-    found = 0
+    count = 0
     for i in range(a_low, a_high):
         b_low = seek(b, b_low, b_high, a[i])
         if b_low == b_high:
             break
-        found += b[b_low] == a[i]
-    return found
+        count += b[b_low] == a[i]
+    return count
 
 
-@njit(size(i32, size, size, i32, size, size, i32), **JIT)
+@njit(integer(i32, integer, integer, i32, integer, integer, i32), **JIT)
 def keep_galloping(a, a_low, a_high, b, b_low, b_high, out):
     """Write the intersection of a short set `a` and a long set `b` to `out`; return its size."""
-    made = 0
+    written = 0
     for i in range(a_low, a_high):
         b_low = seek(b, b_low, b_high, a[i])
         if b_low == b_high:
             break
         if b[b_low] == a[i]:
-            out[made] = a[i]
-            made += 1
-    return made
+            out[written] = a[i]
+            written += 1
+    return written
 
 
-@njit(size(u8, i32, size, size, i32, size, size), **JIT)
+@njit(integer(u8, i32, integer, integer, i32, integer, integer), **JIT)
 def count_marked(mark, a, a_low, a_high, b, b_low, b_high):
-    """Return the size of the intersection of a marked set `a` and a set `b`."""
+    """Return the size of the intersection of a set a[a_low:a_high], whose ids are 1 in `mark`, and a set b[b_low:b_high]."""
     if a_low >= a_high or b_low >= b_high:
         return 0
     if FAR * (a_high - a_low) < b_high - b_low:
         return count_galloping(a, a_low, a_high, b, b_low, b_high)
     b_low, b_high = clip_range(b, b_low, b_high, a[a_low], a[a_high - 1])
-    found = np.uint32(0)
+    count = np.uint32(0)
     for i in range(np.uint64(b_low), np.uint64(b_high)):
-        found += np.uint32(mark[np.uint32(b[i])])
-    return np.int64(found)
+        count += np.uint32(mark[np.uint32(b[i])])
+    return np.int64(count)
 
 
-@njit(size(u8, i32, size, size, i32, size, size, i32), **JIT)
+@njit(integer(u8, i32, integer, integer, i32, integer, integer, i32), **JIT)
 def keep_marked(mark, a, a_low, a_high, b, b_low, b_high, out):
-    """Write the intersection of a marked set `a` and a set `b` to `out`, in order; return its size.
+    """Write the intersection of two sets to `out`, in order, and return its size. See `count_marked`.
 
     Appending without a branch writes one value beyond the kept ones: `out` has room for it.
     """
@@ -139,33 +140,33 @@ def keep_marked(mark, a, a_low, a_high, b, b_low, b_high, out):
     if FAR * (a_high - a_low) < b_high - b_low:
         return keep_galloping(a, a_low, a_high, b, b_low, b_high, out)
     b_low, b_high = clip_range(b, b_low, b_high, a[a_low], a[a_high - 1])
-    made = np.uint64(0)
+    written = np.uint64(0)
     for i in range(np.uint64(b_low), np.uint64(b_high)):
         value = b[i]
-        out[made] = value
-        made += np.uint64(mark[np.uint32(value)])
-    return np.int64(made)
+        out[written] = value
+        written += np.uint64(mark[np.uint32(value)])
+    return np.int64(written)
 
 
-@njit(size(i32, size, size, i32, size, size, i32), **JIT)
+@njit(integer(i32, integer, integer, i32, integer, integer, i32), **JIT)
 def keep_common(a, a_low, a_high, b, b_low, b_high, out):
     """Write the intersection of two sets to `out`: by a branchless merge, or by galloping if one is much longer."""
     if UNEQUAL * (a_high - a_low) < b_high - b_low:
         return keep_galloping(a, a_low, a_high, b, b_low, b_high, out)
     if UNEQUAL * (b_high - b_low) < a_high - a_low:
         return keep_galloping(b, b_low, b_high, a, a_low, a_high, out)
-    made = 0
+    written = 0
     while a_low < a_high and b_low < b_high:
         left, right = a[a_low], b[b_low]
         if left == right:
-            out[made] = left
-            made += 1
+            out[written] = left
+            written += 1
         a_low += left <= right
         b_low += right <= left
-    return made
+    return written
 
 
-@njit(i64(i64, size), **JIT)
+@njit(i64(i64, integer), **JIT)
 def longer_array(out, least):
     """Return an array of at least `least` elements, twice as long as `out`, which begins with its elements."""
     longer = np.empty(max(2 * out.size, least), np.int64)

@@ -40,7 +40,7 @@ class TrieNode(NamedTuple):
         return TrieNode(self.slot, self.path[:-1])
 
     @property
-    def fixed(self) -> int:
+    def known_depth(self) -> int:
         """The depth at which the range is known."""
         return max((TOP, *self.path))
 
@@ -48,9 +48,9 @@ class TrieNode(NamedTuple):
 Values = frozenset[TrieNode]  # a set: the intersection of the ranges of some nodes
 
 
-def fixed(values: Values) -> int:
+def known_depth(values: Values) -> int:
     """Return the depth at which a set is known."""
-    return max(node.fixed for node in values)
+    return max(node.known_depth for node in values)
 
 
 class Member(NamedTuple):
@@ -141,13 +141,13 @@ class Shape:
     def chain(self, depth: int) -> list[Values]:
         """Return the restrictions of a variable's set: for each depth at which nodes become known, all known nodes."""
         values = self.values(depth)
-        steps = sorted({node.fixed for node in values})
-        return [frozenset(node for node in values if node.fixed <= step) for step in steps]
+        steps = sorted({node.known_depth for node in values})
+        return [frozenset(node for node in values if node.known_depth <= step) for step in steps]
 
     def nodes(self) -> list[TrieNode]:
         """Return all nodes below the first level, parents first, also of negated atoms."""
-        found = {m.node(level): None for m in self.members for level in range(1, len(m.path))}
-        return sorted(found, key=lambda node: node.level)
+        distinct = {m.node(level): None for m in self.members for level in range(1, len(m.path))}
+        return sorted(distinct, key=lambda node: node.level)
 
     def positive(self, node: TrieNode) -> bool:
         """True if a positive atom has the node."""

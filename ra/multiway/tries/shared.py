@@ -20,24 +20,24 @@ from semi_naive.ra.storage.missing import RunMissing
 
 log = logging.getLogger("semi_naive")
 
-Used = TypeVar("Used")
+Opened = TypeVar("Opened")
 
 
-def make_once(path: str, make: Callable[[], Any], use: Callable[[Any], Used] = lambda made: made) -> Used:
-    """Return `use` of the value of `make`. The first process of the host makes it and pickles it to a file; other processes
-    load it.
+def make_once(path: str, make: Callable[[], Any], open_value: Callable[[Any], Opened] = lambda value: value) -> Opened:
+    """Return open_value(value) for a value that one process of the host makes for all: the first calls `make` and pickles its
+    result to a file, and the others load it.
 
-    The value is small, such as handles of files that `make` has written and `use` opens. If the pickle is damaged, or `use`
-    raises RunMissing for one of the files, the value is made again. The file's content is trusted, so the directory must be
-    private.
+    The value is small, such as handles of files that `make` has written and `open_value` opens. If the pickle is damaged, or
+    `open_value` raises RunMissing for one of the files, the value is made again. The file's content is trusted, so the
+    directory must be private.
     """
     try:
-        return use(_load_or_make(path, make))
+        return open_value(_load_or_make(path, make))
     except RunMissing as missing:
         log.info("made again: %s", missing)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
-        return use(_load_or_make(path, make))
+        return open_value(_load_or_make(path, make))
 
 
 def _load_or_make(path: str, make: Callable[[], Any]):
@@ -69,8 +69,8 @@ class SharedTries(Tries):
             path, lambda: _write_tries(Tries.of(relations()), f"{path}.run"), _open_tries
         )
         arrays = iter(columns)
-        found = {name: tuple(next(arrays) for _ in range(arity)) for name, arity in arities.items()}
-        return cls(replace(domain, names=names), found, folder=folder, shared=frozenset(found))
+        relations_by_name = {name: tuple(next(arrays) for _ in range(arity)) for name, arity in arities.items()}
+        return cls(replace(domain, names=names), relations_by_name, folder=folder, shared=frozenset(relations_by_name))
 
     @staticmethod
     def exist(folder: str) -> bool:

@@ -115,8 +115,8 @@ class Tries:
         """Encode relations, given as {name: columns, or an array (n, columns)}, over a common domain."""
         if isinstance(relations, Tries):
             return relations
-        given = {name: each.T if isinstance(each, np.ndarray) else each for name, each in relations.items()}
-        columns = {name: [np.asarray(column, np.int64) for column in each] for name, each in given.items()}
+        columns_by_name = {name: each.T if isinstance(each, np.ndarray) else each for name, each in relations.items()}
+        columns = {name: [np.asarray(column, np.int64) for column in each] for name, each in columns_by_name.items()}
         domain = Domain.of(column for relation in columns.values() for column in relation)
         encoded = {name: tuple(map(domain.encode, relation)) for name, relation in columns.items()}
         return cls(domain, encoded)

@@ -76,10 +76,10 @@ def _structs(ids: np.ndarray, type_: Type, types: dict, values: Lookups):
     raw = np.zeros((len(type_.fields), len(ids)), np.int64)
     raw[:, ~nil] = values.fields(ids[~nil], len(type_.fields))
     arrays, names = [], []
-    for column, (name, of) in zip(raw, type_.fields, strict=True):
-        if types[of].kind == Kind.SYMBOL:  # symbol ids need not contain 0
+    for column, (name, type_name) in zip(raw, type_.fields, strict=True):
+        if types[type_name].kind == Kind.SYMBOL:  # symbol ids need not contain 0
             column[nil] = column[~nil][0] if (~nil).any() else values.intern([""])[0]
-        arrays.append(column_array(column, types[of], types, values))
+        arrays.append(column_array(column, types[type_name], types, values))
         names.append(name)
     if not names:
         return pa.array([None if n else {} for n in nil], pa.struct([]))
@@ -93,13 +93,13 @@ def is_recursive(type_: Type, types: dict) -> bool:
 
 def _types_within(type_: Type, types: dict) -> set:
     """Return the names of all types that occur in a record type, at any depth."""
-    found: set[str] = set()
+    names: set[str] = set()
     waiting = [type_]
     while waiting:
-        new = set(waiting.pop().field_types) - found
-        found |= new
+        new = set(waiting.pop().field_types) - names
+        names |= new
         waiting += [types[name] for name in new]
-    return found
+    return names
 
 
 class KeyedArrays:

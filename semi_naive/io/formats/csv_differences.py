@@ -27,15 +27,15 @@ def unix_lines(data: Raw, form: Format) -> Raw:
     return text
 
 
-def check_agreement(data: Raw, form: Format, wanted: list, width: int) -> None:
-    """Raise Mismatch if Arrow may read other values than Soufflé. wanted: the types of the attributes that are read; width: the
-    fields of a line."""
+def check_agreement(data: Raw, form: Format, types_read: list, width: int) -> None:
+    """Raise Mismatch if Arrow may read other values than Soufflé. types_read: the types of the attributes that are read; width:
+    the fields of a line."""
     delimiter = form.delimiter.encode()
-    brackets = (b"[", b"]", b"(") if any(type_.branches for type_ in wanted) else (b"[", b"]")
+    brackets = (b"[", b"]", b"(") if any(type_.branches for type_ in types_read) else (b"[", b"]")
     bracketed = b"," in delimiter and not form.rfc4180 and any(bracket in data for bracket in brackets)
     if len(delimiter) > 1 or delimiter == b"\n" or bracketed:
         raise Mismatch("Arrow knows single bytes that separate, and no brackets")
-    symbols = all(type_.kind == Kind.SYMBOL for type_ in wanted)
+    symbols = all(type_.kind == Kind.SYMBOL for type_ in types_read)
     if width > 1 and symbols and not form.loose and (data.startswith(b"\n") or b"\n\n" in data):
         raise Mismatch("Arrow would fill an empty line with empty symbols")
     if form.loose and width == 1 and not form.spaced and re.search(rb"(?m)^[ \t]+$", data):
@@ -44,7 +44,7 @@ def check_agreement(data: Raw, form: Format, wanted: list, width: int) -> None:
         data.decode()  # Arrow checks only the columns that are wanted
     if form.rfc4180 and b'"' in data:
         _check_quotes(data, form)
-    if any(isinstance(type_, Vertex) for type_ in wanted) and (b"x" in data or b"X" in data):
+    if any(isinstance(type_, Vertex) for type_ in types_read) and (b"x" in data or b"X" in data):
         raise Mismatch("Arrow would read 0x1F, which names no vertex")
 
 

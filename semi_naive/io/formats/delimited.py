@@ -66,11 +66,11 @@ def _by_arrow(data: Raw, form: Format, relation: Relation, types: dict, values: 
     import pyarrow as pa
     from pyarrow import csv
 
-    fields = form.wanted(relation.arity)
-    wanted = {f"c{field}": relation.attributes[attribute][1] for field, attribute in fields.items()}
+    attribute_of_field = form.attribute_of_field(relation.arity)
+    type_of_column = {f"c{field}": relation.attributes[attribute][1] for field, attribute in attribute_of_field.items()}
     data = unix_lines(data, form)
-    width = _width(data, form, max(fields) + 1)
-    check_agreement(data, form, list(wanted.values()), width)
+    width = _width(data, form, max(attribute_of_field) + 1)
+    check_agreement(data, form, list(type_of_column.values()), width)
     data, delimiter = _tidied(data, form) if form.loose else (data, form.delimiter)
     if data.startswith(BYTE_ORDER_MARK):  # Arrow would skip it, but after the beginning of a file it is part of a symbol
         raise Mismatch("a byte order mark")
@@ -86,13 +86,13 @@ def _by_arrow(data: Raw, form: Format, relation: Relation, types: dict, values: 
             ignore_empty_lines=form.loose,
         ),
         csv.ConvertOptions(
-            include_columns=list(wanted),
-            column_types={name: _with_dictionary(type_.kind) for name, type_ in wanted.items()},
+            include_columns=list(type_of_column),
+            column_types={name: _with_dictionary(type_.kind) for name, type_ in type_of_column.items()},
             null_values=[],
         ),
     )
     columns = np.empty((relation.arity, table.num_rows), np.int64)
-    for field, attribute in fields.items():
+    for field, attribute in attribute_of_field.items():
         type_ = relation.attributes[attribute][1]
         columns[attribute] = bits_of_arrow(table[f"c{field}"], type_, types, values)
         check_overflow(columns[attribute], type_.kind, data)
@@ -108,9 +108,9 @@ def _with_dictionary(kind: Kind):
 
 def _tidied(data: Raw, form: Format) -> tuple[Raw, str]:
     """Return (a graph's text without comments and with one delimiter between fields, this delimiter)."""
-    marks = [b"%c" % byte for byte in form.comments]
+    comment_marks = [b"%c" % byte for byte in form.comments]
     # `mark in data` only saves time: searching for one byte is faster than for two
-    if any(data.startswith(mark) or (mark in data and b"\n" + mark in data) for mark in marks):
+    if any(data.startswith(mark) or (mark in data and b"\n" + mark in data) for mark in comment_marks):
         data = re.sub(rb"(?m)^[%s].*\n?" % form.comments, b"", data)
     return _single_spaced(data) if form.spaced else (data, form.delimiter)
 

@@ -26,8 +26,8 @@ def columns_of_json(rows: list, relation: Relation, types: dict, values: Values,
     def fault(attribute: tuple, row: int, wrong: Mismatch) -> BadInput:
         return value_fault(path, f"element {row}, attribute {attribute[0]}: ", attribute[1], wrong)
 
-    known: dict = {}
-    rows = [in_order(row, number, relation, path, known) for number, row in enumerate(rows)] if relation.arity else rows
+    orders: dict = {}
+    rows = [in_order(row, number, relation, path, orders) for number, row in enumerate(rows)] if relation.arity else rows
     return columns_of_rows(rows, relation, types, values, fault)
 
 
@@ -71,14 +71,14 @@ def _float(text: str) -> float | OutOfRange:
     return OutOfRange(text) if isinf(value) else value
 
 
-def in_order(row, number: int, relation: Relation, path: str, known: dict) -> list:
-    """Return the values of an element, a list or a dictionary, in the order of the attributes. known: a cache, for objects: the
-    place of each attribute (None: in their order) by the tuple of names."""
+def in_order(row, number: int, relation: Relation, path: str, orders: dict) -> list:
+    """Return the values of an element, a list or a dictionary, in the order of the attributes. orders: a cache for
+    dictionaries: by the tuple of names, the place of each attribute among them, or None if they are in the right order."""
     if isinstance(row, dict):
-        if (names := tuple(row)) not in known:
-            known[names] = column_places(relation, names, path, where=f"element {number}: ")
+        if (names := tuple(row)) not in orders:
+            orders[names] = column_places(relation, names, path, where=f"element {number}: ")
             note_order(relation, names, path)
-        order, row = known[names], list(row.values())
+        order, row = orders[names], list(row.values())
         row = row if order is None else [row[place] for place in order]
     if isinstance(row, list) and len(row) == relation.arity:
         return row

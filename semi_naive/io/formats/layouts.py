@@ -4,6 +4,7 @@ import os
 from dataclasses import dataclass, field
 
 from semi_naive.io.errors import BadInput
+from semi_naive.io.files import COMPRESSED, io_errors, is_pipe, open_binary
 
 Raw = bytes | bytearray  # undecoded text
 # The delimiter of each extension; " " stands for any run of spaces and tabs.
@@ -12,7 +13,13 @@ BY_NAME = {
     ".json": "jsonfile", ".jsonl": "jsonlines", ".ndjson": "jsonlines", ".sqlite": "sqlite", ".db": "sqlite",
     ".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow",
 }  # fmt: skip
-KNOWN = "known are .facts .tsv .csv .txt .mtx, each also with .gz, and .json .jsonl .sqlite .db .parquet .arrow .feather"
+SEPARATORS = {".tsv": b"\t", ".csv": b",", ".txt": b" "}  # of the text from a pipe; the first that its first line has
+SNIFFED_BYTES = 1 << 16
+TEXT = (*DELIMITERS, ".json", ".jsonl", ".ndjson")  # these may be compressed
+KNOWN = (
+    "known are .facts .tsv .csv .txt .mtx .json .jsonl, each also with .gz, .bz2, .xz or .zst, and .sqlite .db .parquet .arrow"
+    " .feather"
+)
 
 
 @dataclass(frozen=True)
@@ -59,7 +66,7 @@ class Format:
     offset: int = 0
     line: int = 1
 
-    def wanted(self, arity: int) -> dict:
+    def attribute_of_field(self, arity: int) -> dict:
         """Return {number of a field of a row: attribute} for the fields that are read."""
         return self.columns or {number: number for number in range(arity)}
 
@@ -77,8 +84,9 @@ class Format:
         return "by white space" if self.spaced else "by a tab" if self.delimiter == "\t" else f"by {self.delimiter!r}"
 
 
-def extension_of(path: str, known=(*DELIMITERS, *BY_NAME)) -> str:
-    """Return the extension of a file's name, without .gz. Raises BadInput for an unknown one.
+def extension_of(path: str, allowed=(*DELIMITERS, *BY_NAME)) -> str:
+    """Return the extension of a file's name, without that of its compression; of a pipe, the extension that a file with its
+    contents would have. Raises BadInput for an unknown one.
 
     >>> extension_of("edges.csv.gz")
     '.csv'
@@ -86,9 +94,24 @@ def extension_of(path: str, known=(*DELIMITERS, *BY_NAME)) -> str:
     if os.path.isdir(path):
         hint = f"a pattern names the files in it: {os.path.join(path, '*.tsv')}"
         raise BadInput("is a directory, a file was expected", path, hint=hint)
+    if is_pipe(path):
+        return _extension_of_pipe(path)
     stem, extension = os.path.splitext(path.rstrip("/").lower())
-    packed = extension == ".gz"
-    extension = os.path.splitext(stem)[1] if packed else extension
-    if extension not in known or (packed and extension not in DELIMITERS):
-        raise BadInput(f"unknown extension '{extension}{'.gz' * packed}'", path, hint=KNOWN)
+    compression = extension if extension in COMPRESSED else ""
+    extension = os.path.splitext(stem)[1] if compression else extension
+    if extension not in allowed or (compression and extension not in TEXT):
+        raise BadInput(f"unknown extension '{extension}{compression}'", path, hint=KNOWN)
     return extension
+
+
+def _extension_of_pipe(path: str) -> str:
+    """Return .json, .jsonl, .tsv, .csv or .txt by the first lines of a pipe."""
+    with io_errors(path), open_binary(path) as stream:
+        begin = stream.read(SNIFFED_BYTES)
+    if begin.startswith((b"PAR1", b"ARROW1", b"SQLite format")):
+        raise BadInput("only text is read from a pipe", path, hint="write it to a file, and name that")
+    lines = [line.strip() for line in begin.split(b"\n") if line.strip() and not line.startswith(b"#")]
+    first, second = [*lines, b"", b""][:2]
+    if first[:1] in (b"[", b"{"):
+        return ".jsonl" if first[-1:] in (b"]", b"}") and second[:1] == first[:1] else ".json"
+    return next((extension for extension, separator in SEPARATORS.items() if separator in first), ".tsv")

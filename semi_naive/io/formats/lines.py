@@ -76,22 +76,22 @@ def _ends_in_quotes(line: Raw, delimiter: bytes, begins_in_quotes: bool) -> bool
 
 
 class _LineReader:
-    """Parses lines, and collects a list of values for each attribute in `columns`. wanted: {number of a field: attribute}."""
+    """Parses lines, and collects a list of values for each attribute in `columns`. attribute_of_field: by its number."""
 
     def __init__(self, form: Format, relation: Relation, types: dict, values: Values, path: str):
         self.form, self.relation, self.types, self.values, self.path = form, relation, types, values, path
-        self.wanted = form.wanted(relation.arity)
+        self.attribute_of_field = form.attribute_of_field(relation.arity)
         self.branches = any(type_.branches for _, type_ in relation.attributes)
         self.columns: list[list] = [[] for _ in relation.attributes]
 
-    def read(self, raw: Raw, line: int) -> None:
-        """Append the values of a row, which begins on a line, to `columns`. Raises BadInput for a value that does not fit."""
-        if not self.form.is_data(raw):
+    def read(self, encoded: Raw, line: int) -> None:
+        """Append the values of a row to `columns`. Raises BadInput for one that does not fit. line: its number."""
+        if not self.form.is_data(encoded):
             return
-        text = _decoded(raw, self.path, line)
+        text = _decoded(encoded, self.path, line)
         fields = self._fields(text, line)
         row = {}
-        for number, attribute in self.wanted.items():
+        for number, attribute in self.attribute_of_field.items():
             start, field = fields[number]
             if self._is_missing(field, attribute):
                 if self.relation.null == NULL_IS_SKIPPED:
@@ -121,7 +121,7 @@ class _LineReader:
         except Mismatch as wrong:
             raise _error_at(str(wrong), self.path, text, line, wrong.row, wrong.hint) from None
         may_have_more = self.form.columns and not self.form.width
-        needed = self.form.width or max(self.wanted) + 1
+        needed = self.form.width or max(self.attribute_of_field) + 1
         if len(fields) == needed or (may_have_more and len(fields) > needed):
             return fields
         relation, few = self.relation.name, len(fields) < needed
@@ -195,8 +195,8 @@ def _error_at(message: str, path: str, text: str, line: int, position: int, hint
 
 
 def split_fields(text: str, form: Format, branches: bool = False) -> list[tuple[int, str]]:
-    """Return the fields of a line as (start, text). Raises Mismatch, with the position as its row, if quotes or brackets are
-    not closed. branches: True if some fields may be branches, whose brackets are round."""
+    """Return the fields of a line as (start, text). Raises Mismatch, with the position in its attribute `row`, if quotes or
+    brackets are not closed. branches: True if some fields may be branches, whose brackets are round."""
     if form.spaced:
         return [(match.start(), match[0]) for match in re.finditer(r"[^ \t]+", text)]
     if form.rfc4180:

@@ -25,28 +25,28 @@ def read_banner(path: str, arity: int, any_ids: bool = False) -> tuple[Format, l
     entries' values are read, too."""
     with open_binary(path) as stream:
         lines = numbered_lines(stream, path, skip_mark(stream))
-        _, number, banner = next(lines, (0, 1, b""))
-        field, symmetry = _check_banner(banner, path, number)
-        values = field != "pattern"
-        if not 2 <= arity <= 2 + values:
-            message = f"an entry has a row, a column{', a value' * values}; asked for were {quantity(arity, 'attribute')}"
-            raise BadInput(message, path, number, 1, "declare a relation of as many attributes")
-        for _, number, text in lines:
+        _, line_number, banner = next(lines, (0, 1, b""))
+        field, symmetry = _check_banner(banner, path, line_number)
+        has_values = field != "pattern"
+        if not 2 <= arity <= 2 + has_values:
+            message = f"an entry has a row, a column{', a value' * has_values}; asked for were {quantity(arity, 'attribute')}"
+            raise BadInput(message, path, line_number, 1, "declare a relation of as many attributes")
+        for _, line_number, text in lines:
             if text.strip() and text[:1] not in b"#%":
-                rows, cols, entries = _sizes(text, path, number)
-                matrix = Matrix(rows, cols, entries, symmetry == "symmetric", number)
-                hint = f"the size on line {number} says so"
+                rows, cols, entries = _sizes(text, path, line_number)
+                matrix = Matrix(rows, cols, entries, symmetry == "symmetric", line_number)
+                hint = f"the size on line {line_number} says so"
                 types = [Vertex("vertex", Kind.NUMBER, low=1, high=most, limits_from=hint) for most in (rows, cols)]
                 columns = {column: column for column in range(arity)}
-                form = Format(delimiter=" ", spaced=True, loose=True, comments=b"#%", width=2 + values, matrix=matrix)
-                return replace(form, columns=columns, offset=stream.tell(), line=number + 1), types
-    raise BadInput("the size line is missing", path, number, 1, "expected 'rows columns entries' after the comments")
+                form = Format(delimiter=" ", spaced=True, loose=True, comments=b"#%", width=2 + has_values, matrix=matrix)
+                return replace(form, columns=columns, offset=stream.tell(), line=line_number + 1), types
+    raise BadInput("the size line is missing", path, line_number, 1, "expected 'rows columns entries' after the comments")
 
 
-def check_entries(found: int, matrix: Matrix, path: str) -> None:
+def check_entries(entries: int, matrix: Matrix, path: str) -> None:
     """Raise BadInput unless a file has as many entries as its size line declares."""
-    if found != matrix.entries:
-        message = f"declares {quantity(matrix.entries, 'entry', 'entries')}, but {found:,} follow"
+    if entries != matrix.entries:
+        message = f"declares {quantity(matrix.entries, 'entry', 'entries')}, but {entries:,} follow"
         raise BadInput(message, path, matrix.line, hint="the file may be cut off, or its size line wrong")
 
 
@@ -59,7 +59,7 @@ def symmetric_edges(columns: np.ndarray) -> np.ndarray:
 
 def _check_banner(banner: bytes, path: str, number: int) -> tuple[str, str]:
     """Return the (field, symmetry) of a banner: its last two words. Raises BadInput unless they are supported."""
-    words = [(found.start(), found[0]) for found in re.finditer(rb"[^ \t]+", banner)]
+    words = [(match.start(), match[0]) for match in re.finditer(rb"[^ \t]+", banner)]
     if not words or words[0][1].lower() != b"%%matrixmarket":
         hint = "the first line must begin with %%MatrixMarket matrix"
         raise BadInput("the MatrixMarket banner is missing", path, number, 1, hint)

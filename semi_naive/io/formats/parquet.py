@@ -28,7 +28,7 @@ def row_groups(path: str, source) -> list[tuple[str, int, int, int]]:
 
     with parquet_errors(path):
         system, parts = part_files(path)
-        groups, pushdown = [], source.pushdown if source.pushdown and source.pushdown.rows else None
+        selected, pushdown = [], source.pushdown if source.pushdown and source.pushdown.rows else None
         for part in parts:
             footer, first_row = pq.read_metadata(part, filesystem=system), 0
             columns = footer.schema.to_arrow_schema().names
@@ -39,17 +39,17 @@ def row_groups(path: str, source) -> list[tuple[str, int, int, int]]:
                 rows = group.num_rows
                 places = dict(zip(names, pushdown.read, strict=True)) if pushdown else {}
                 if rows and (pushdown is None or pushdown.may_match(_ranges_of(group, places))):
-                    groups.append((part, number, first_row, rows))
+                    selected.append((part, number, first_row, rows))
                 first_row += rows
-        return groups
+        return selected
 
 
 def _ranges_of(group, places: dict[str, int]) -> dict[int, tuple]:
     """Return {place of an attribute: (least, greatest value of its column in a row group)}, as far as the file has these
     statistics. places: the attributes' places by the names of their columns."""
     chunks = (chunk for chunk in map(group.column, range(group.num_columns)) if chunk.path_in_schema in places)
-    known = ((places[chunk.path_in_schema], chunk.statistics) for chunk in chunks)
-    return {place: (statistics.min, statistics.max) for place, statistics in known if statistics and statistics.has_min_max}
+    pairs = ((places[chunk.path_in_schema], chunk.statistics) for chunk in chunks)
+    return {place: (statistics.min, statistics.max) for place, statistics in pairs if statistics and statistics.has_min_max}
 
 
 def read_batches(path: str, part: str, groups: list[tuple[int, int]], source) -> Iterator[tuple[Any, int]]:
@@ -81,9 +81,9 @@ def _coded_texts(group, schema) -> tuple[list[str], int]:
 
     texts = {field.name for field in schema if pa.types.is_string(field.type)}
     chunks = (chunk for chunk in map(group.column, range(group.num_columns)) if chunk.path_in_schema in texts)
-    coded = [c for c in chunks if c.has_dictionary_page and c.total_uncompressed_size < MAX_CODED_BYTES * c.num_values]
-    dictionary_bytes = sum(chunk.data_page_offset - chunk.dictionary_page_offset for chunk in coded)
-    return [chunk.path_in_schema for chunk in coded], dictionary_bytes
+    encoded = [c for c in chunks if c.has_dictionary_page and c.total_uncompressed_size < MAX_CODED_BYTES * c.num_values]
+    dictionary_bytes = sum(chunk.data_page_offset - chunk.dictionary_page_offset for chunk in encoded)
+    return [chunk.path_in_schema for chunk in encoded], dictionary_bytes
 
 
 def empty_table(path: str):

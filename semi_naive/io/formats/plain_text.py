@@ -64,16 +64,16 @@ def _roles(form: Format, relation: Relation) -> list[int] | None:
     """Return the kernel's role for each field of a line; None if it cannot read one of them."""
     from semi_naive.ra.text.fields import NUMBER, SKIP, STRING, UNSIGNED
 
-    known = {Kind.SYMBOL: STRING, Kind.NUMBER: NUMBER, Kind.UNSIGNED: UNSIGNED}
+    role_of_kind = {Kind.SYMBOL: STRING, Kind.NUMBER: NUMBER, Kind.UNSIGNED: UNSIGNED}
     if not relation.arity or form.loose or form.spaced or form.rfc4180 or (form.columns and not form.width):
         return None
     if len(form.delimiter.encode()) > 1 or form.delimiter == "\n":
         return None
-    if any(isinstance(type_, Vertex) or type_.kind not in known for _, type_ in relation.attributes):
+    if any(isinstance(type_, Vertex) or type_.kind not in role_of_kind for _, type_ in relation.attributes):
         return None
-    role_of_attribute = [known[type_.kind] for _, type_ in relation.attributes]
-    wanted = form.wanted(relation.arity)
-    return [role_of_attribute[wanted[field]] if field in wanted else SKIP for field in range(form.width or relation.arity)]
+    roles = [role_of_kind[type_.kind] for _, type_ in relation.attributes]
+    attribute_of = form.attribute_of_field(relation.arity)
+    return [roles[attribute_of[field]] if field in attribute_of else SKIP for field in range(form.width or relation.arity)]
 
 
 def _parse_piece(form: Format, roles: list[int], arity: int, piece: Raw) -> tuple:
@@ -87,10 +87,10 @@ def _parse_piece(form: Format, roles: list[int], arity: int, piece: Raw) -> tupl
         raise Mismatch("brackets may hold delimiters")
     if not piece.isascii():
         piece.decode()  # raises UnicodeDecodeError: the kernel does not check UTF-8
-    text, wanted = np.frombuffer(piece, np.uint8), form.wanted(arity)
+    text, attribute_of_field = np.frombuffer(piece, np.uint8), form.attribute_of_field(arity)
     lines = np.count_nonzero(text == ord("\n")) + (not piece.endswith(b"\n"))
     columns = np.empty((arity, lines), np.int64)
-    attributes = np.array([wanted.get(field, 0) for field in range(len(roles))])
+    attributes = np.array([attribute_of_field.get(field, 0) for field in range(len(roles))])
     is_plain, rows, *places = read_fields(text, ord(form.delimiter), np.array(roles), attributes, columns)
     if not is_plain:
         raise Mismatch("something is not plain")

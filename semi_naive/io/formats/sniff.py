@@ -81,8 +81,8 @@ def has_string_vertices(rows, form: Format, path: str, strings: bool | None) -> 
     if strings is not None or not rows:
         return bool(strings)
     first, second = [*(fields_of(text, form) for _, _, text in rows), []][:2]  # no fields in place of a missing second row
-    wanted = form.wanted(2)
-    fields = [field for number, field in enumerate(first) if number in wanted]
+    vertex_fields = form.attribute_of_field(2)
+    fields = [field for number, field in enumerate(first) if number in vertex_fields]
     no_integers = [(start, text.strip()) for start, text in fields if not DECIMAL.fullmatch(text)]
     if not no_integers:
         return False
@@ -90,7 +90,7 @@ def has_string_vertices(rows, form: Format, path: str, strings: bool | None) -> 
     _, line, _ = rows[0]
     place = path, line, 1 + start
     reason = f"{field!r:.60} is not an integer"
-    vertices = [text for number, (_, text) in enumerate(second) if number in wanted]
+    vertices = [text for number, (_, text) in enumerate(second) if number in vertex_fields]
     if vertices and len(first) == len(second) and all(map(DECIMAL.fullmatch, vertices)):
         hint = "pass header=True if the first line names the columns, strings=True if vertices are names"
         shell = "--header if the first line names the columns, --strings if vertices are names"
@@ -113,9 +113,9 @@ def _first_rows(path: str, form: Format, header: bool) -> tuple[list, list, int,
     """Return (header, first two rows, offset, line): rows as (offset, line, text), and the byte and line where the first row
     begins, or the file ends."""
     with open_binary(path) as stream:
-        data = (line for line in numbered_lines(stream, path, skip_mark(stream)) if form.is_data(line[2]))
-        found = [(offset, line, text.decode(errors="replace")) for offset, line, text in islice(data, header + 2)]
-        head, rows = found[:header], found[header:]
+        data_lines = (line for line in numbered_lines(stream, path, skip_mark(stream)) if form.is_data(line[2]))
+        lines = [(offset, line, text.decode(errors="replace")) for offset, line, text in islice(data_lines, header + 2)]
+        head, rows = lines[:header], lines[header:]
         offset, line, _ = rows[0] if rows else (stream.tell(), 1, "")
         return head, rows, offset, line
 

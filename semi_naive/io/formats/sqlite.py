@@ -77,14 +77,14 @@ def _public(names: list[str]) -> list[str]:
 
 def _check_table(database, path: str, name: str, relation: str) -> None:
     """Raise BadInput unless the database has a table or view."""
-    if name not in (known := _tables(database)):
-        hint = f"the database has {', '.join(_public(known)) or 'nothing'}; name= in the .input says which one is read"
+    if name not in (tables := _tables(database)):
+        hint = f"the database has {', '.join(_public(tables)) or 'nothing'}; name= in the .input says which one is read"
         raise BadInput(f"Required table or view does not exist for relation {relation}: {name}", path, hint=hint)
 
 
 def _python_value(value, kind: Kind):
-    """Convert a value of a table for `bits_of_values`. Symbols and records are text, numbers may be. SQLite has no unsigned
-    numbers: from 2^63 on they are stored as the negative number with the same bits."""
+    """Convert a value of a table for `bits_of_values`. Symbols and records are stored as text, and numbers may be, too. SQLite
+    has no unsigned numbers: from 2^63 on they are stored as the negative number with the same bits."""
     if value is None and kind != Kind.RECORD:
         raise Mismatch("the value is NULL", HOW_TO_READ)
     if kind in TEXTUAL:
@@ -129,8 +129,8 @@ def write_sqlite(path: str, shown: RelationRows, form: Format) -> None:
 
 def _stored_values(database, keys: Keys) -> list | None:
     """Return the value that the table stores for each key of a column; None for whole numbers. Truth values are numbers, and
-    other encoded values are text. Symbols, and records as text,
-    are stored by their number in the symbol table, to which they are added."""
+    other encoded values are text. Symbols, and records as text, are stored by their number in the symbol table, to which they
+    are added."""
     if keys.bits is None:
         return None
     texts = keys.texts if isinstance(keys.texts, list) else keys.texts.to_pylist()

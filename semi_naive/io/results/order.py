@@ -45,7 +45,7 @@ def sort_distinct(distinct: np.ndarray, type_: Type, types: dict, values: Lookup
 
 
 def order_keys(column: np.ndarray, type_: Type, types: dict, values: Lookups, style: Style) -> tuple:
-    """Return (keys that compare like a column's values, the position of each row's key), or (the key of each row, None)."""
+    """Return (sortable keys of a column's distinct values, the position of each row's key), or (each row's key, None)."""
     if type_.kind.stored in DTYPES:
         return by_size(column, type_.kind), None
     ids, positions = distinct_in_column(column)
@@ -63,8 +63,8 @@ def distinct_in_column(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     numbers of symbols are, are found by an array: 5 ms a million, where Arrow's hashing takes 5 to 40 and numpy 30."""
     if column.size <= MIN_ROWS_FOR_ARROW:
         return np.unique(column, return_inverse=True)
-    if (close := _close_values(column)) is not None:
-        present, least = close
+    if (presence := _close_values(column)) is not None:
+        present, least = presence
         return np.flatnonzero(present) + least, (np.cumsum(present) - 1)[column - least]
     encoded = arrow_of(column).dictionary_encode()
     return numpy_of(encoded.dictionary), numpy_of(encoded.indices)
@@ -72,8 +72,8 @@ def distinct_in_column(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def values_in_column(column: np.ndarray) -> np.ndarray:
     """Return the distinct values of a column."""
-    if column.size > MIN_ROWS_FOR_ARROW and (close := _close_values(column)) is not None:
-        present, least = close
+    if column.size > MIN_ROWS_FOR_ARROW and (presence := _close_values(column)) is not None:
+        present, least = presence
         return np.flatnonzero(present) + least
     return distinct_in_column(column)[0]
 

@@ -24,19 +24,19 @@ from semi_naive.ra.text.rows import SIGNED, UNSIGNED, RowFormat
 DELIMITERS = {".tsv": "\t", ".facts": "\t", ".txt": "\t", ".csv": ","}
 
 
-def output_format(path, others: tuple[str, ...] = ()) -> tuple[str, bool]:
-    """Return (the extension of a file's name, True if the file is gzipped). Raises ValueError for an unknown one. others: the
-    extensions that the caller knows besides.
+def output_format(path, other_extensions: tuple[str, ...] = ()) -> tuple[str, bool]:
+    """Return (the extension of a file's name, True if the file is gzipped). Raises ValueError for an unknown one.
+    other_extensions: further formats of the caller, for the message.
 
     >>> output_format("out/paths.tsv.gz")
     ('.tsv', True)
     """
     suffixes = Path(str(path)).suffixes
-    zipped = suffixes[-1:] == [".gz"]
-    kind = "".join(suffixes[-2:-1] if zipped else suffixes[-1:])
-    if kind in DELIMITERS or (kind == ".parquet" and not zipped):
-        return kind, zipped
-    expected = f"{', '.join(DELIMITERS)}, each also with .gz, or in {', '.join(('.parquet', *others))}"
+    gzipped = suffixes[-1:] == [".gz"]
+    extension = "".join(suffixes[-2:-1] if gzipped else suffixes[-1:])
+    if extension in DELIMITERS or (extension == ".parquet" and not gzipped):
+        return extension, gzipped
+    expected = f"{', '.join(DELIMITERS)}, each also with .gz, or in {', '.join(('.parquet', *other_extensions))}"
     raise ValueError(f"{path}: cannot tell the format: expected a name that ends in {expected}")
 
 
@@ -46,15 +46,15 @@ def write_batches(path, schema, batches: Iterable, name: str = "result") -> None
 
     Text is made by all cores, some 40 M rows of two numbers a second on each; parquet by one, some 70 M.
     """
-    kind, zipped = output_format(path)
+    extension, gzipped = output_format(path)
     path = os.path.abspath(path)
-    if kind == ".parquet":
+    if extension == ".parquet":
         with atomic_path(path) as unfinished, parquet_writer(unfinished, schema) as writer:
             for batch in batches:
                 writer.write_batch(batch)
         return
-    text = partial(_text, form=Format(delimiter=DELIMITERS[kind], rfc4180=kind == ".csv"), name=name)
-    with atomic_stream(path, zipped) as file:
+    text = partial(_text, form=Format(delimiter=DELIMITERS[extension], rfc4180=extension == ".csv"), name=name)
+    with atomic_stream(path, gzipped) as file:
         for rows in in_threads(text, batches):
             file.write(rows)
 
@@ -64,17 +64,17 @@ def _text(batch, form: Format, name: str):
     import pyarrow as pa
     import pyarrow.csv as csv
 
-    whole = {pa.int64(): (SIGNED, "number"), pa.uint64(): (UNSIGNED, "unsigned")}
-    if not batch.num_columns or form.rfc4180 and not whole.keys() >= set(batch.schema.types):
+    integer_fields = {pa.int64(): (SIGNED, "number"), pa.uint64(): (UNSIGNED, "unsigned")}
+    if not batch.num_columns or form.rfc4180 and not integer_fields.keys() >= set(batch.schema.types):
         with pa.BufferOutputStream() as stream:
             csv.write_csv(batch, stream, csv.WriteOptions(include_header=False, delimiter=form.delimiter))
             return stream.getvalue()
     columns, texts, fields, attributes = [], [], [], []
     for column_name, column in zip(batch.schema.names, batch.columns, strict=True):
-        text = None if column.type in whole else column.cast(pa.large_string())
+        text = None if column.type in integer_fields else column.cast(pa.large_string())
         columns.append(numpy_of(column).view(np.int64) if text is None else np.arange(len(column)))
         texts.append(text)
-        field, kind = whole[column.type] if text is None else (bytes_and_starts(text), "symbol")
+        field, kind = integer_fields[column.type] if text is None else (bytes_and_starts(text), "symbol")
         fields.append(field)
         attributes.append((column_name, BUILT_IN[kind]))
     rows = np.array(columns)
@@ -88,9 +88,9 @@ def parquet_writer(where, schema):
     import pyarrow as pa
     from pyarrow import parquet
 
-    whole = {field.name for field in schema if pa.types.is_integer(field.type)}
-    others = [field.name for field in schema if field.name not in whole]
-    encodings = dict.fromkeys(whole, "DELTA_BINARY_PACKED")
+    integers = {field.name for field in schema if pa.types.is_integer(field.type)}
+    others = [field.name for field in schema if field.name not in integers]
+    encodings = dict.fromkeys(integers, "DELTA_BINARY_PACKED")
     return parquet.ParquetWriter(where, schema, use_dictionary=others, column_encoding=encodings or None)
 
 

@@ -34,7 +34,7 @@ class MarkdownStyle(TableStyle):
 
 
 def print_relations(relations: list[RelationRows], form: str, stream) -> None:
-    """Print relations to a binary stream. form: one of `FORMATS` but the first.
+    """Print relations to a binary stream. form: one of `FORMATS`, except "souffle".
 
     csv has a header, tsv has none. Several relations are separated by blank lines, and each begins with a line of its name.
     json is one object with the tuples of each relation as objects; nil in a record is null. A table shows the first rows.

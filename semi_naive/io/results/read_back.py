@@ -14,10 +14,10 @@ from semi_naive.ra.text.arrow_arrays import booleans_of
 
 
 def check_texts(texts: list, pieces: Iterable, relation: Relation, form: Format) -> None:
-    """Raise BadInput, with the tuple, for the first symbol or record that would be read back otherwise.
+    """Raise BadInput, with the tuple, for the first symbol or record that would be read back as another one.
 
     texts: the distinct texts of each column, None for numbers.
-    pieces: of the rows, as columns (arity, n) of numbers and of positions in these texts; read only to find the tuple.
+    pieces: the rows, as columns (arity, n) of numbers and of positions in these texts; read only to find the tuple.
     """
     for attribute, (texts_of_column, kind) in enumerate(zip(texts, relation.kinds, strict=True)):
         if kind not in (Kind.SYMBOL, Kind.RECORD):
@@ -34,21 +34,21 @@ def _first_unreadable(texts, relation: Relation, form: Format, attribute: int) -
     suspect = {"\n", "\r", "\ufeff", form.delimiter[0], *("[]()" if "," in form.delimiter else "")}
     pattern = f"[{re.escape(''.join(sorted(suspect)))}]"
     branches, last = any(type_.branches for _, type_ in relation.attributes), attribute == relation.arity - 1
-    for place, text in _suspects(texts, suspect, pattern):
+    for position, text in _suspects(texts, suspect, pattern):
         if not _is_readable(text, form, branches, last) or (attribute == 0 and text.startswith("\ufeff") and not form.headers):
-            return place
+            return position
     return None
 
 
-def _suspects(texts, suspect: set[str], pattern: str) -> Iterable[tuple[int, str]]:
-    """Return (position, text) of the texts that contain one of some characters. pattern: the characters as a pattern."""
+def _suspects(texts, characters: set[str], pattern: str) -> Iterable[tuple[int, str]]:
+    """Return (position, text) of the texts that contain one of `characters`. pattern: a regular expression for them."""
     if isinstance(texts, list):
-        found = re.compile(pattern)
-        return ((place, text) for place, text in enumerate(texts) if found.search(text))
+        expression = re.compile(pattern)
+        return ((place, text) for place, text in enumerate(texts) if expression.search(text))
     import pyarrow.compute as pc
 
     content = np.frombuffer(texts.buffers()[2] or b"", np.uint8)
-    if not any((content == each.encode()[0]).any() for each in suspect):
+    if not any((content == each.encode()[0]).any() for each in characters):
         return ()
     places = np.flatnonzero(booleans_of(pc.match_substring_regex(texts, pattern)))
     return ((place, texts[place].as_py()) for place in places.tolist())
@@ -70,7 +70,7 @@ def _is_readable(text: str, form: Format, branches: bool, last: bool) -> bool:
 def _refused(row: list, texts: list, relation: Relation, form: Format, attribute: int) -> BadInput:
     """Return the error of a tuple with an unreadable attribute. row: its numbers and positions in `texts`."""
     names = [name for name, _ in relation.attributes]
-    values = [_value(*given) for given in zip(row, texts, relation.kinds, strict=True)]
+    values = [_value(*key_texts_and_kind) for key_texts_and_kind in zip(row, texts, relation.kinds, strict=True)]
     text = _text_of(row[attribute], texts[attribute])
     separates = "a tab, which separates fields" if form.delimiter == "\t" else f"{form.delimiter!r}, which separates fields"
     reasons = (("\n", "a line break"), ("\r", "a line break"), (form.delimiter, separates))

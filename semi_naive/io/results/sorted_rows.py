@@ -163,13 +163,13 @@ class SortedRows:
         words = self._in_threads(lambda part: sort_unique(pack_columns(keys_of_part(part), packing, part.size)), parts)
         return packing, [WordRun(part_words) for part_words in words]
 
-    def _in_threads(self, make: Callable, items: Sequence) -> Iterable:
+    def _in_threads(self, function: Callable, items: Sequence) -> Iterable:
         """Yield `make(item)` in the order of the items, computed by the `threads`; one item by the caller's."""
-        return map(make, items) if self.threads == 1 or len(items) < 2 else in_threads(make, items, self.threads)
+        return map(function, items) if self.threads == 1 or len(items) < 2 else in_threads(function, items, self.threads)
 
-    def pieces(self, make: Callable[[np.ndarray], Any]) -> Iterable:
+    def pieces(self, convert: Callable[[np.ndarray], Any]) -> Iterable:
         """Yield `make(piece)` for each piece in order; some pieces are made ahead."""
-        return self._in_threads(lambda number: make(self.piece(number)), range(len(self.cuts) - 1))
+        return self._in_threads(lambda number: convert(self.piece(number)), range(len(self.cuts) - 1))
 
     def piece(self, number: int) -> np.ndarray:
         """Return the columns (arity, n) of one piece: numbers as their 64 bits, other kinds as keys."""

@@ -43,9 +43,9 @@ def write(
     elif form.io == "stdout":
         heading = f"{form.header}\n" if form.headers else ""
         table = b"".join(_table(shown, form))
-        options.printed(f"---------------\n{form.name}\n{heading}===============\n".encode() + table + b"===============\n")
+        options.print_bytes(f"---------------\n{form.name}\n{heading}===============\n".encode() + table + b"===============\n")
     elif form.io == "json":
-        options.printed(b"".join(_json(shown, form)))
+        options.print_bytes(b"".join(_json(shown, form)))
     else:
         path = path_of(directive, form, folder, options.sandbox)
         write_file(path, shown, form)
@@ -55,7 +55,7 @@ def write(
 
 def print_size(form: Format, size: int, options: Options) -> None:
     """Write the line of a .printsize to standard output."""
-    options.printed(f"{form.name}\t{size}\n".encode())
+    options.print_bytes(f"{form.name}\t{size}\n".encode())
 
 
 def write_file(path: str, shown: RelationRows, form: Format) -> None:
@@ -93,15 +93,15 @@ def _write_batches(file, shown: RelationRows, form: Format, threads: int | None)
     from semi_naive.io.results.outputs import arrow_writer, parquet_writer
 
     relation, types, rows, values = shown
-    writer_to = parquet_writer if form.io == "parquet" else arrow_writer
+    make_writer = parquet_writer if form.io == "parquet" else arrow_writer
     if not relation.arity:
         table = arrow_table(relation, types, rows.all(), values)
-        with writer_to(file, table.schema) as writer:
+        with make_writer(file, table.schema) as writer:
             writer.write_table(table)
         return
     ordered = SortedRows(shown, TableStyle(readable=True), ROW_GROUP_ROWS, threads)
     arrays = KeyedArrays(relation, types, values, ordered.keys)
-    with writer_to(file, arrays.schema) as writer:
+    with make_writer(file, arrays.schema) as writer:
         for batch in ordered.pieces(arrays.batch):
             writer.write_batch(batch)
 
@@ -124,8 +124,8 @@ def lines(
 ) -> Iterator[bytes]:
     """Yield the text of all rows, in order, in pieces of bytes.
 
-    style: of the values. seams: the text before, between and after the fields of each row.
-    check(texts, pieces): called first; see `read_back.check_texts`.
+    style: how values are printed. seams: the texts before, between and after the fields of each row.
+    check(texts, pieces): called before the first piece; see `read_back.check_texts`.
     """
     ordered = SortedRows(shown, style, FORMATTED_ROWS, threads)
     if check:

@@ -119,28 +119,28 @@ def bits_of_text(text: str, kind: Kind) -> int:
     (16, -1)
     """
     if kind in ENCODED:
-        return _known_or_refused(encoded.bits_of_encoded_text(text, kind), text, kind)
+        return _checked_bits(encoded.bits_of_encoded_text(text, kind), text, kind)
     if kind == Kind.FLOAT:
         if HEX_FLOAT.match(text):
             return bits_of_float(_hexadecimal(text))
         if not FLOAT.fullmatch(text):
             raise Mismatch(f"{abbreviated(text)} is not a float", "" if text else HOW_TO_READ)
         return bits_of_float(_decimal(text))
-    found = INTEGER.fullmatch(text)
-    if not found:
+    match = INTEGER.fullmatch(text)
+    if not match:
         raise Mismatch(f"{abbreviated(text)} is not {_article(kind)}", "" if text else HOW_TO_READ)
-    sign, hexadecimal, binary, decimal = found.groups()
+    sign, hexadecimal, binary, decimal = match.groups()
     if decimal:
         return bits_of_integer(_integer(text, f"is out of range of {kind.value}"), kind)
     magnitude = int(hexadecimal, 16) if hexadecimal else int(binary, 2)
     return bits_of_integer(-magnitude if sign == "-" else magnitude, kind)
 
 
-def _known_or_refused(bits: int | None, value, kind: Kind) -> int:
-    """Return the number of a value. Raises Mismatch if it has none."""
+def _checked_bits(bits: int | None, value, kind: Kind) -> int:
+    """Return the bits of an encoded value. Raises Mismatch if they are None, as the value is not of the kind."""
     if bits is None:
-        found = "" if isinstance(value, str) else f" ({type(value).__name__})"
-        raise Mismatch(f"{abbreviated(value)}{found} is not {_article(kind)}", "" if value or value == 0 else HOW_TO_READ)
+        type_name = "" if isinstance(value, str) else f" ({type(value).__name__})"
+        raise Mismatch(f"{abbreviated(value)}{type_name} is not {_article(kind)}", "" if value or value == 0 else HOW_TO_READ)
     return bits
 
 
@@ -153,7 +153,7 @@ def bits_of_integer(value: int, kind: Kind) -> int:
 
 
 def _integer(text: str, otherwise: str, hint: str = "") -> int:
-    """Parse decimal digits. Raises Mismatch with the text `otherwise` if there are more digits than Python converts."""
+    """Parse decimal digits. Raises Mismatch with the message `otherwise` if there are more digits than Python converts."""
     digits = text.strip().lstrip("+-").lstrip("0")
     if len(digits) > MAX_INTEGER_DIGITS:
         raise Mismatch(f"{abbreviated(text)} {otherwise}", hint)
@@ -172,7 +172,7 @@ def bits_or_string(value, type_: Type):
     if kind == Kind.SYMBOL and isinstance(value, str):
         return _checked_text(str(value))
     if kind in ENCODED:
-        return _known_or_refused(encoded.bits_of_encoded(value, kind), value, kind)
+        return _checked_bits(encoded.bits_of_encoded(value, kind), value, kind)
     if isinstance(value, OutOfRange):
         raise Mismatch(f"{abbreviated(value)} is out of range of {kind.value}")
     whole = isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_))
@@ -238,6 +238,7 @@ def _decimal(text: str) -> float:
 
 
 def _hexadecimal(text: str) -> float:
+    """Return the float that a hexadecimal text, such as 0x1.8p3, denotes. Raises Mismatch if there is none."""
     try:
         return float.fromhex(text)
     except (ValueError, OverflowError):

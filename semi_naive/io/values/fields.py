@@ -17,7 +17,7 @@ from semi_naive.ra.values.values import Known, Lookups, Values
 
 
 def checked_vertices(type_: Type, column: np.ndarray) -> np.ndarray:
-    """Return a column of integers. If vertices are wanted, raise Mismatch at the first value that is no vertex."""
+    """Return a column of integers. If the type is a `Vertex`, raise Mismatch at the first value outside its limits."""
     return type_.check(column) if isinstance(type_, Vertex) else column
 
 
@@ -69,9 +69,9 @@ def bits_of_arrow(column, type_: Type, types: dict, values: Values) -> np.ndarra
     if type_.kind == Kind.SYMBOL:
         return np.asarray(values.intern(texts), np.int64)[positions]
     if type_.kind in ENCODED:
-        if (found := bits_of_encoded_texts(texts, type_.kind)) is None:
-            found = np.array([bits_of_text(text, type_.kind) for text in texts.to_pylist()], np.int64)
-        return found[positions]
+        if (bits := bits_of_encoded_texts(texts, type_.kind)) is None:
+            bits = np.array([bits_of_text(text, type_.kind) for text in texts.to_pylist()], np.int64)
+        return bits[positions]
     return record_ids([parse_record(text, type_, types) for text in texts.to_pylist()], type_, types, values)[positions]
 
 
@@ -95,14 +95,14 @@ def columns_of_rows(rows: list, relation: Relation, types: dict, values: Values,
     values are None, and NaN where no float is read.
 
     fault(attribute, row, wrong): returns the error of a value that does not fit.
-    convert(value, kind): returns the value to read in place of one.
+    convert(value, kind): returns the value that is read in place of `value`.
     """
     if not relation.arity:
         return np.zeros((0, min(1, len(rows))), np.int64)
 
     def missing(place: int) -> np.ndarray:
         is_float = relation.kinds[place] == Kind.FLOAT
-        return np.array([(each := row[place]) is None or (each != each and not is_float) for row in rows], np.bool_)
+        return np.array([(value := row[place]) is None or (value != value and not is_float) for row in rows], np.bool_)
 
     def converted(place: int, present: np.ndarray | None) -> np.ndarray:
         attribute = relation.attributes[place]
@@ -120,7 +120,7 @@ def value_fault(file: str, where: str, type_: Type, wrong: Mismatch | str, hint:
 
 
 def fault_in_row(fault, present: np.ndarray | None, row: int, *wrong):
-    """Return the error of the value at a position among the rows that are read. present: their numbers; None: all are read."""
+    """Return `fault(number of the row, *wrong)`. row: a position among the rows with the numbers `present`, or among all."""
     return fault(row if present is None else int(present[row]), *wrong)
 
 

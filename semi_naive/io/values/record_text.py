@@ -157,9 +157,9 @@ def _begin_branch(text: str, position: int, type_: Type) -> tuple:
     """Parse the beginning of a branch at a position. Return (an unfinished branch, the position of its first field), or (a
     branch without fields, its end). `$Nil` may have brackets, as in a program."""
     position = _skip_space(text, _expect(text, position, "$"))
-    found = NAME.match(text, position)
-    assert found is not None  # an empty name, if there is none
-    name = found[0]
+    match = NAME.match(text, position)
+    assert match is not None  # an empty name, if there is none
+    name = match[0]
     if (branch := next((each for each in type_.branches if each.name == name), None)) is None:
         raise Mismatch(f"{abbreviated(text)}: {type_.name} has the branches {branch_list(type_)}, not ${name}")
     position += len(name)
@@ -209,8 +209,8 @@ def _end_of_field(text: str, position: int, close: str) -> int:
 def _expect(text: str, position: int, char: str) -> int:
     """Return the position after a character that is expected at a position. Raises Mismatch for another one."""
     if text[position : position + 1] != char:
-        found = repr(text[position]) if position < len(text) else "the end"
-        raise Mismatch(f"{abbreviated(text)}: expected {char!r}, found {found}")
+        actual = repr(text[position]) if position < len(text) else "the end"
+        raise Mismatch(f"{abbreviated(text)}: expected {char!r}, found {actual}")
     return position + 1
 
 

@@ -40,16 +40,16 @@ class Records:
         finished: list[int | None] = []  # numbers of finished records, taken by the records they are fields of
         waiting = [(value, type_, NOT_YET)]
         while waiting:
-            item, item_type, tag = waiting.pop()
+            inner_value, item_type, tag = waiting.pop()
             if tag is not NOT_YET:
-                finished.append(self._node(item, item_type, tag, finished))
-            elif item is None and not item_type.branches:
+                finished.append(self._node(inner_value, item_type, tag, finished))
+            elif inner_value is None and not item_type.branches:
                 finished.append(None)
             else:
                 tag, fields = (
-                    _branch(item, item_type)
+                    _branch(inner_value, item_type)
                     if item_type.branches
-                    else (None, _fields(item, item_type.fields, f"a {item_type.name}"))
+                    else (None, _fields(inner_value, item_type.fields, f"a {item_type.name}"))
                 )
                 waiting.append((fields, item_type, tag))
                 nested = zip(fields, fields_of_tag(item_type, tag), strict=True)
@@ -75,24 +75,24 @@ class Records:
 
     def ids(self, numbers: list) -> np.ndarray:
         """Return the record ids of nodes, given by number; None is nil."""
-        found = np.zeros(len(self.nodes) + 1, np.int64)  # the last one is nil
+        record_ids = np.zeros(len(self.nodes) + 1, np.int64)  # the last one is nil
         groups = defaultdict(list)  # numbers of nodes by (height, type name, tag); -1: no branch, as None cannot be sorted
         for number, (name, tag, _) in enumerate(self.nodes):
             groups[self.heights[number], name, -1 if tag is None else tag].append(number)
         for (_, name, tag), members in sorted(groups.items()):
             rows = [fields for _, _, fields in map(self.nodes.__getitem__, members)]
-            found[members] = self._pack(self.types[name], None if tag < 0 else tag, rows, found)
-        return found[[len(self.nodes) if number is None else number for number in numbers]]
+            record_ids[members] = self._pack(self.types[name], None if tag < 0 else tag, rows, record_ids)
+        return record_ids[[len(self.nodes) if number is None else number for number in numbers]]
 
-    def _pack(self, type_: Type, tag: int | None, rows: list, found: np.ndarray) -> np.ndarray:
-        """Return the record ids of nodes of one type and branch. rows: the fields of each; found: the record ids of the nodes
-        packed so far."""
+    def _pack(self, type_: Type, tag: int | None, rows: list, record_ids: np.ndarray) -> np.ndarray:
+        """Return the record ids of nodes of one type and branch. rows: the fields of each node; record_ids: the record id of
+        each node by its number, as far as they are packed."""
         fields = fields_of_tag(type_, tag)
         columns = np.empty((len(fields), len(rows)), np.int64)
         for place, (_, name) in enumerate(fields):
             column, kind = [row[place] for row in rows], self.types[name].kind
             if kind == Kind.RECORD:
-                columns[place] = found[[-1 if child is None else child for child in column]]  # -1: the last one, nil
+                columns[place] = record_ids[[-1 if child is None else child for child in column]]  # -1: the last one, nil
             else:
                 columns[place] = self.values.intern(column) if kind == Kind.SYMBOL else column
         return self.values.pack(columns) if tag is None else branches.branch_ids(tag, columns, self.values)
@@ -103,18 +103,18 @@ def fields_of_tag(type_: Type, tag: int | None) -> tuple:
     return type_.fields if tag is None else type_.branches[tag].fields
 
 
-def _fields(value, fields: tuple, what: str) -> list:
-    """Return the fields of a record value in order. Raises Mismatch for missing or unknown fields. what: the type, for
+def _fields(value, fields: tuple, type_text: str) -> list:
+    """Return the fields of a record value in order. Raises Mismatch for missing or unknown fields. type_text: the type, for
     errors."""
     names = [name for name, _ in fields]
     if isinstance(value, dict):
         if set(value) != set(names):
-            raise Mismatch(f"{what} has the fields {', '.join(names) or '(none)'}, this has {', '.join(map(str, value))}")
+            raise Mismatch(f"{type_text} has the fields {', '.join(names) or '(none)'}, this has {', '.join(map(str, value))}")
         return [value[name] for name in names]
     if not isinstance(value, (tuple, list)) or isinstance(value, Branch):
-        raise Mismatch(f"{abbreviated(value)} ({type(value).__name__}) is not a record of type {what.removeprefix('a ')}")
+        raise Mismatch(f"{abbreviated(value)} ({type(value).__name__}) is not a record of type {type_text.removeprefix('a ')}")
     if len(value) != len(names):
-        raise Mismatch(f"{what} has {len(names)} fields ({', '.join(names)}), this has {len(value)}")
+        raise Mismatch(f"{type_text} has {len(names)} fields ({', '.join(names)}), this has {len(value)}")
     return list(value)
 
 
@@ -165,7 +165,7 @@ class Unpacked:
             self._store(type_, tag, ids[tags == tag], raw, values, pending)
 
     def _store(self, type_: Type, tag: int | None, ids: np.ndarray, raw: np.ndarray, values: Lookups, pending: dict) -> None:
-        """Store the fields of records of one type or branch as Python values."""
+        """Store the fields, `raw`, of records of one type or branch as Python values. pending: see `_load`."""
         columns = []
         for column, (_, name) in zip(raw, fields_of_tag(type_, tag), strict=True):
             kind = self.types[name].kind
@@ -177,9 +177,9 @@ class Unpacked:
                 columns.append([to_value(bits, kind) for bits in column.tolist()])
             if kind == Kind.RECORD:
                 pending[name].update(set(column.tolist()) - {NIL})
-        self._keep(type_, tag, ids.tolist(), columns)
+        self._add_records(type_, tag, ids.tolist(), columns)
 
-    def _keep(self, type_: Type, tag: int | None, ids: list[int], columns: list[list]) -> None:
+    def _add_records(self, type_: Type, tag: int | None, ids: list[int], columns: list[list]) -> None:
         """Add records of one type and branch to `fields`. columns: the Python values of each field; ids of records inside."""
         rows = zip(*columns, strict=True) if columns else [()] * len(ids)
         self.fields.update(((type_.name, i), (tag, row)) for i, row in zip(ids, rows, strict=True))
@@ -221,7 +221,7 @@ class RecordTexts(Unpacked):
         super().__init__(ids, type_, types, values)
         self.fields.update(((name, NIL), (style.nil,)) for name in types)
 
-    def _keep(self, type_: Type, tag: int | None, ids: list[int], columns: list[list]) -> None:
+    def _add_records(self, type_: Type, tag: int | None, ids: list[int], columns: list[list]) -> None:
         """Add the cut texts of records of one type and branch to `fields`."""
         fields = fields_of_tag(type_, tag)
         names = [name for name, _ in fields]

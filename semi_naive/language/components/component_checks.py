@@ -35,6 +35,7 @@ class _Check:
         self.problems: list[Problem] = []
 
     def problem(self, message: str, span: Span, hint: str = "", before: Span | None = None):
+        """Add a problem. before: the place of the definition that it contradicts, if any."""
         self.problems.append(Problem(message, span, hint, notes=[("Previous definition", before)] if before else []))
 
     def component(self, component: Component, scope: Component | None, binding: Binding):

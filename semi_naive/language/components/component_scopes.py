@@ -43,17 +43,17 @@ class Scopes:
         """Return the component that a name refers to inside of `scope` (None: outside of all)."""
         return self._find(binding.get(name, name), scope, binding, set())
 
-    def _find(self, name: str, scope: Component | None, binding: Binding, seen: set[int]) -> Component | None:
-        """Return the component that a name denotes in a scope, or None. seen: ids of the scopes that are being searched."""
+    def _find(self, name: str, scope: Component | None, binding: Binding, searched: set[int]) -> Component | None:
+        """Return the component that a name denotes in a scope, or None. searched: ids of the scopes that are being searched."""
         while scope is not None:
-            if id(scope) in seen:  # components that inherit from each other, an error by itself
+            if id(scope) in searched:  # components that inherit from each other, an error by itself
                 return None
-            seen.add(id(scope))
+            searched.add(id(scope))
             found = _component_named(parts(scope, Component), name)
             for base, _ in scope.bases if found is None else ():
-                inherited = self._find(binding.get(base, base), self.around(scope), binding, set(seen))
-                if inherited is not None and id(inherited) not in seen:
-                    found = self._find(name, inherited, binding, set(seen))
+                inherited = self._find(binding.get(base, base), self.around(scope), binding, set(searched))
+                if inherited is not None and id(inherited) not in searched:
+                    found = self._find(name, inherited, binding, set(searched))
                 if found is not None:
                     break
             if found is not None:
@@ -63,15 +63,15 @@ class Scopes:
 
     def ancestors(self, component: Component, scope: Component | None, binding: Binding) -> list[Component]:
         """Return all bases of a component; includes itself if inheritance is cyclic."""
-        found: list[Component] = []
+        bases: list[Component] = []
         queue = [component]
         while queue:
             for base, _ in queue.pop().bases:
                 inherited = self.find(base, scope, binding)
-                if inherited is not None and all(inherited is not other for other in found):
-                    found.append(inherited)
+                if inherited is not None and all(inherited is not other for other in bases):
+                    bases.append(inherited)
                     queue.append(inherited)
-        return found
+        return bases
 
 
 def _component_named(components: list[Component], name: str) -> Component | None:

@@ -4,8 +4,7 @@
     .init g = Graph<city>                                                        g.edge(x, y) :- g.edge(y, x).
 
 A name inside of a component refers to the component's own declaration, else to that of the enclosing one, and so on outwards.
-Prefixing implements that: an instance prefixes the names that it declares, leaves other names unchanged, and then the enclosing
-instance does the same with the result."""
+Prefixing implements that: an instance prefixes the names that it declares, and then the enclosing instance does the same."""
 
 from dataclasses import replace
 
@@ -94,8 +93,7 @@ class _Instances:
         self._add(_own(component, binding, overridden), content)
 
     def _add(self, added: list, content: list):
-        """Add statements to `content`. Report types and relations that it declares, and a second input or limit of a
-        relation."""
+        """Add statements to `content`. Report types and relations that it declares, and second inputs or limits."""
         hint = "an instance includes the declarations that its component inherits"
         for kinds, word in ((syntax.TYPES, "type"), (syntax.RelationDecl, "relation")):
             before = {node.name: node for node in reversed(content) if isinstance(node, kinds)}
@@ -171,7 +169,7 @@ def _renamed(node: syntax.Node, relations: Names, types: Names) -> syntax.Node:
             )
             return replace(node, name=types.get(node.name, node.name), branches=branches)
         case syntax.RelationDecl():
-            name, born_of = (relations.get(each, each) for each in (node.name, node.born_of))
+            name, born_of = (relations.get(old, old) for old in (node.name, node.born_of))
             return replace(node, name=name, born_of=born_of, attributes=typed(node.attributes))
         case syntax.Lattice():
             bounds = tuple((word, rebuilt(value, change)) for word, value in node.bounds)

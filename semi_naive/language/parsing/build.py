@@ -53,8 +53,8 @@ class StatementBuilder(Reduce):
         return syntax.BranchDecl(str(name), _pairs(fields), spans=self._type_spans(fields), span=span)
 
     def _check_plain(self, fields):
-        """Report fields of records and branches that are written as parameters or lattices. fields: (name, type), or what
-        `lattice_field` returns."""
+        """Report fields of records and branches that are written as parameters or lattices. fields: (name, type); (name, type,
+        span) for a lattice."""
         for name, type_, *lattice_span in fields:
             if name.startswith("$"):
                 self.problem(f"A field is no parameter, as {name} is", name.span, f"write {name[1:]}: {type_}")
@@ -95,19 +95,20 @@ class StatementBuilder(Reduce):
 
     def _qualifiers(self, words) -> set[str]:
         """Return the qualifiers of a relation; report conflicting ones."""
-        seen: set[str] = set()
+        qualifiers: set[str] = set()
         for word in words:
             rivals = REPRESENTATIONS if word in REPRESENTATIONS else (str(word),)
-            if seen.intersection(rivals):
+            if qualifiers.intersection(rivals):
                 self.problem(f"{'/'.join(rivals[:4])} qualifier already set", word.span, f"leave out this {word}")
-            seen.add(str(word))
-        return seen
+            qualifiers.add(str(word))
+        return qualifiers
 
     def _type_spans(self, fields) -> tuple[Span, ...]:
         return tuple(type_.span for _, type_, *_ in fields)
 
     @node
     def delta_decl(self, _span, name, of, *words):
+        """Build the declaration of a relation that records the births of relation `of`: `.decl name = debug_delta(of)`."""
         kept = frozenset(self._qualifiers(words)).difference(IO_QUALIFIERS)
         return syntax.RelationDecl(str(name), (), kept, born_of=str(of), span=name.span)
 
@@ -126,8 +127,8 @@ class StatementBuilder(Reduce):
         parameters = [child for child in rest if isinstance(child, list)]
         result = next(child for child in rest if isinstance(child, Token) and child.type == "QNAME")
         stateful = isinstance(rest[-1], Token) and rest[-1] == "stateful"
-        pairs = tuple(("", str(found[0])) if len(found) == 1 else (str(found[0]), str(found[1])) for found in parameters)
-        spans = (*(self.between(found) for found in parameters), result.span)
+        pairs = tuple(("", str(words[0])) if len(words) == 1 else (str(words[0]), str(words[1])) for words in parameters)
+        spans = (*(self.between(words) for words in parameters), result.span)
         return syntax.FunctorDecl(str(name), pairs, str(result), stateful, spans, span=span)
 
     @worded
@@ -163,8 +164,8 @@ class StatementBuilder(Reduce):
         type_, *bases = head
         for declared in _flat(statements):
             if isinstance(declared, syntax.FunctorDecl | syntax.Pragma):
-                what = "directive" if isinstance(declared, syntax.Pragma) else "functor declaration"
-                self.problem(f"syntax error, unexpected {what}", declared.span, "write it outside of components")
+                kind = "directive" if isinstance(declared, syntax.Pragma) else "functor declaration"
+                self.problem(f"syntax error, unexpected {kind}", declared.span, "write it outside of components")
         written = tuple((base.component, base.arguments) for base in bases)
         return syntax.Component(type_.component, type_.arguments, written, tuple(_flat(statements)), span=span)
 

@@ -22,8 +22,7 @@ class TermBuilder(Reduce):
 
     @node
     def paren(self, span, value):
-        """Return an expression with the span of its brackets. Nodes that `_check_aggregates` finds by identity are not
-        changed."""
+        """Return an expression with the span of its brackets. Nodes that `_check_aggregates` finds by identity are kept."""
         return value if isinstance(value, Functor) and value.name in AGGREGATES else replace(value, span=span)
 
     @worded
@@ -99,8 +98,7 @@ class TermBuilder(Reduce):
 
     @node
     def aggregate_functor(self, span, name, *args):
-        """Build the name of an aggregate with arguments: min or max of several is a functor; all others are aggregates, and
-        must be in a head."""
+        """Build the name of an aggregate with arguments: min or max of several is a functor; others aggregate in a head."""
         if name not in ("min", "max", "count") and len(args) != 1:
             hint = f"an aggregate has a body: {aggregate_form(name)}"
             self.problem(f"{name} is an aggregate and not a functor", span, hint)

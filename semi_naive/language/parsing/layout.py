@@ -107,14 +107,14 @@ def formatted(text: str) -> str:
     if last.is_open:
         return text
     has_line_macro = any(token.text == "__LINE__" for line in lines for token in line)  # its value is the number of its line
-    out: list[str] = []
+    out_lines: list[str] = []
     for line in lines:
-        if line or has_line_macro or out and out[-1]:
-            out += state.laid_out(line, not has_line_macro)
-    while out and not out[-1]:
-        out.pop()
-    made = "\n".join(out) + "\n" * bool(out)
-    return made if _texts(tokens(made)) == _texts(lines) else text
+        if line or has_line_macro or out_lines and out_lines[-1]:
+            out_lines += state.laid_out(line, not has_line_macro)
+    while out_lines and not out_lines[-1]:
+        out_lines.pop()
+    result = "\n".join(out_lines) + "\n" * bool(out_lines)
+    return result if _texts(tokens(result)) == _texts(lines) else text
 
 
 def _texts(lines: list[list[Lexeme]]) -> list[str]:
@@ -225,19 +225,19 @@ class _State:
 
     def _apart(self, before: Lexeme, token: Lexeme) -> bool:
         """True if a space separates two tokens of a statement; if both layouts are common, the original is kept."""
-        left, right, was = before.text, token.text, not token.glued
+        left, right, was_apart = before.text, token.text, not token.glued
         if "directive" in (before.kind, token.kind):
             return True
         if right in (",", ")", "]", ".") or left in ("(", "[", "!"):
             return False
         if left in (".", "$", "@", "@@"):
-            return was
+            return was_apart
         if right == "(":
-            return self._apart_from_bracket(before, was)
+            return self._apart_from_bracket(before, was_apart)
         if left == ":":
             return True
         if right == ":":
-            return self.clause or self.directive == ".comp" and not self.inside or self.directive == ".plan" and was
+            return self.clause or self.directive == ".comp" and not self.inside or self.directive == ".plan" and was_apart
         if {left, right} & {"{", "}"}:
             return self._apart_from_brace(left, right)
         if {left, right} & {"<", ">"} and not self.clause:
@@ -247,11 +247,11 @@ class _State:
         return not (left == "-" and self.signed)
 
     @staticmethod
-    def _apart_from_bracket(before: Lexeme, was: bool) -> bool:
-        """True if a space separates a token from an opening parenthesis. was: there is one in the original."""
+    def _apart_from_bracket(before: Lexeme, was_apart: bool) -> bool:
+        """True if a space separates a token from an opening parenthesis. was_apart: a space separates them in the original."""
         if before.kind == "word":
-            return was and (before.text in WORDS or before.text in AGGREGATES or before.text == "choice-domain")
-        return was if before.text in (")", "]", "}", ":", "-") else True
+            return was_apart and (before.text in WORDS or before.text in AGGREGATES or before.text == "choice-domain")
+        return was_apart if before.text in (")", "]", "}", ":", "-") else True
 
     def _apart_from_brace(self, left: str, right: str) -> bool:
         """True if a space separates a brace from its neighbour: inside of braces in clauses and in .lattice, outside always.

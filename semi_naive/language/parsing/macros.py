@@ -22,14 +22,14 @@ def expanded_text(text: str, file: str, result: Any) -> Text:
     try:
         while (token := macros.token()) is not None:
             macros.lay_out(token)
-    except TooMuch as error:
+    except ExpansionTooLarge as error:
         macros.on_error(macros.source or file, macros.linemacro or 1, str(error))
     except (IndexError, AttributeError):  # how pcpp takes a directive without the name it needs
         macros.on_error(macros.lastdirective.source, macros.lastdirective.lineno, f"malformed #{macros.lastdirective.value}")
     return macros.out
 
 
-class TooMuch(ValueError):
+class ExpansionTooLarge(ValueError):
     """Raised for a macro expansion beyond the limit."""
 
 
@@ -86,10 +86,10 @@ class Macros(pcpp.Preprocessor):
 
     def expand_macros(self, tokens, expanding_from=()):
         """Expand macros as pcpp does; it calls this for nested expansions, each of which may double the text."""
-        found = super().expand_macros(tokens, list(expanding_from))
-        if expanding_from and len(found) > MAX_MACRO_TOKENS:
-            raise TooMuch(f"macro {expanding_from[0]} expands to more than {MAX_MACRO_TOKENS:,} tokens")
-        return found
+        expansion = super().expand_macros(tokens, list(expanding_from))
+        if expanding_from and len(expansion) > MAX_MACRO_TOKENS:
+            raise ExpansionTooLarge(f"macro {expanding_from[0]} expands to more than {MAX_MACRO_TOKENS:,} tokens")
+        return expansion
 
     # -- called by pcpp
 
@@ -108,7 +108,7 @@ class Macros(pcpp.Preprocessor):
             self.on_error(self.lastdirective.source, self.lastdirective.lineno, message)
             raise pcpp.OutputDirective(pcpp.Action.IgnoreAndRemove)
         if self.result.many_files():
-            raise TooMuch(TOO_MANY_FILES)
+            raise ExpansionTooLarge(TOO_MANY_FILES)
         if self.include_depth > MAX_INCLUDE_DEPTH:
             self.on_error(self.lastdirective.source, self.lastdirective.lineno, f"{includepath} includes itself")
             raise pcpp.OutputDirective(pcpp.Action.IgnoreAndRemove)

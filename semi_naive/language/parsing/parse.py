@@ -132,18 +132,19 @@ class Parser:
 def _parser() -> tuple[Tables, ParseState, list[tuple[int, Callable, str]], dict[int, str]]:
     """Return (the tables, the state of the builders, (size, function, symbol) of each reduction, the symbol of each reduction
     that only passes one value, by its action)."""
-    made, state = tables(), ParseState()
+    parser_tables, state = tables(), ParseState()
     builders = [builder(state) for builder in (StatementBuilder, TermBuilder, NameBuilder)]
-    reductions = [(rule.size, _reduction(rule, builders), rule.symbol) for rule in made.reductions]
-    passing = {~number: rule.symbol for number, rule in enumerate(made.reductions) if rule.passing and rule.size == 1}
-    return made, state, reductions, passing
+    reductions = [(rule.size, _reduction(rule, builders), rule.symbol) for rule in parser_tables.reductions]
+    passing = {~number: rule.symbol for number, rule in enumerate(parser_tables.reductions) if rule.passing and rule.size == 1}
+    return parser_tables, state, reductions, passing
 
 
 def _reduction(rule: ParserRule, builders: Sequence[Reduce]) -> Callable[[list], Any]:
     """Return the function from the values of a grammar rule's symbols to the value of the rule."""
     if not rule.method:
         return Repeated
-    methods = [getattr(each, rule.method) for each in builders if hasattr(each, rule.method)]  # none, if it only passes a value
+    # No builder has a method if the rule only passes a value.
+    methods = [getattr(builder, rule.method) for builder in builders if hasattr(builder, rule.method)]
     reduce = (lambda parts: parts[0] if len(parts) == 1 else methods[0](parts)) if rule.passing else methods[0]
     return (lambda parts: reduce(_spread(parts))) if rule.repeats else reduce
 
@@ -155,11 +156,11 @@ class Repeated(tuple):
 
 def _spread(parts: list) -> list:
     """Return the values of a rule's symbols, with the parts of each repetition in its place."""
-    spread, waiting = [], parts[::-1]
-    while waiting:
-        value = waiting.pop()
+    spread, unspread = [], parts[::-1]
+    while unspread:
+        value = unspread.pop()
         if isinstance(value, Repeated):
-            waiting += reversed(value)
+            unspread += reversed(value)
         else:
             spread.append(value)
     return spread
@@ -176,8 +177,8 @@ def shown_terminal(terminal: str) -> str:
 
 def lexed(text: Text) -> list[Token]:
     """Return the tokens of a text."""
-    made = tables()
-    return list(tokens_of(text, re.compile(made.pattern), made.words, made.ignored))
+    parser_tables = tables()
+    return list(tokens_of(text, re.compile(parser_tables.pattern), parser_tables.words, parser_tables.ignored))
 
 
 @cache
@@ -232,8 +233,8 @@ def _without_annotations(tokens: Iterable[Token]) -> list[Token]:
 
 
 def _recovered(parser: Parser, tokens: list[Token], at: int) -> int:
-    """Drop the unfinished statement: unwind to a state in which a statement can begin, and skip to a token that may begin one.
-    Return the position of that token. at: the position of the unexpected token."""
+    """Drop the unfinished statement, and return the position of the token at which parsing continues: unwind to a state in
+    which a statement can begin, and skip to a token that may begin one. at: the position of the unexpected token."""
     braces = 0  # those that the dropped tokens have opened
     while "DECL" not in (accepted := parser.accepts()):
         parser.stack.pop()

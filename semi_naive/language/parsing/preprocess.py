@@ -95,18 +95,18 @@ class Preprocessed:
         allowed = [name for name in names if not self.outside(name)]
         if self.sandbox is not None and not allowed:
             return self.problem(self.sandbox.refusal(f'"{path}"'), span, self.sandbox.advice)
-        found = next((name for name in allowed if os.path.isfile(name)), None)
-        if found is None:
-            looked = ", ".join(place or "." for place in places)
-            return self.problem(f'cannot find include file "{path}"', span, f"looked in {looked}; -I adds another directory")
-        absolute = os.path.abspath(found)
+        file_path = next((name for name in allowed if os.path.isfile(name)), None)
+        if file_path is None:
+            searched = ", ".join(place or "." for place in places)
+            return self.problem(f'cannot find include file "{path}"', span, f"looked in {searched}; -I adds another directory")
+        absolute = os.path.abspath(file_path)
         if absolute in self.open and absolute not in self.once:
             return self.problem(f"{path} includes itself", span, "write .once at the top of a file that may be included again")
         if absolute not in self.open:
             if self.many_files():
                 problem = Problem(TOO_MANY_FILES, span, "write .once at the top of files that need it")
                 raise ProgramError([problem], self.texts)
-            self.add(read_text(found), found)
+            self.add(read_text(file_path), file_path)
 
     def problem(self, message: str, span: Span, hint: str):
         self.problems.append(Problem(message, span, hint))

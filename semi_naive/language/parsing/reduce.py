@@ -28,8 +28,7 @@ def significant(children: Sequence) -> list:
 
 
 def node(method):
-    """Decorate the method of a grammar rule that becomes a node: it gets the span, then the children without punctuation and
-    keywords."""
+    """Decorate the method of a rule that becomes a node: it gets the span and the children, no punctuation and keywords."""
 
     @wraps(method)
     def reduced(self, children):
@@ -73,8 +72,7 @@ class ParseState(threading.local):
 
 
 class Reduce:
-    """The base class of builders, each of which has a method for some rules of the grammar. Builders of one parser share their
-    state."""
+    """The base class of builders, which have methods for rules of the grammar. Builders of one parser share their state."""
 
     def __init__(self, state: ParseState):
         self.state = state

@@ -1,5 +1,4 @@
-"""The tables of the parser. Lark makes them from grammar.lark once; later processes read them from a file without loading
-lark."""
+"""The tables of the parser. Lark makes them from grammar.lark once; later processes read a file without lark."""
 
 import logging
 import pickle
@@ -66,12 +65,12 @@ def tables() -> Tables:
             return pickle.loads(data)
         except Exception as error:  # an unpickler raises many types for a file of another build
             log.info("the parser is made again, as %s does not load: %r", path, error)
-    made = make_tables(grammar)
+    parser_tables = make_tables(grammar)
     try:
-        private.save_checked(path, pickle.dumps(made))
+        private.save_checked(path, pickle.dumps(parser_tables))
     except OSError as error:
         log.info("the parser is not kept: %s", error)
-    return made
+    return parser_tables
 
 
 def make_tables(grammar: str) -> Tables:
@@ -93,7 +92,7 @@ def make_tables(grammar: str) -> Tables:
         state: {sys.intern(str(symbol)): encoded(*action) for symbol, action in row.items()}
         for state, row in table.states.items()
     }
-    terminals = {str(each.name): (str(each.pattern.value), each.pattern.type == "str") for each in lark.terminals}
+    terminals = {str(token.name): (str(token.pattern.value), token.pattern.type == "str") for token in lark.terminals}
     [start], [end] = table.start_states.values(), table.end_states.values()
     ignored = frozenset(map(str, lark.lexer_conf.ignore))
     reductions = [_reduction(rule) for rule in rule_numbers]

@@ -79,7 +79,8 @@ class BestValueUses:
 
     def _find_signs(self):
         """Find the signs of variables that equalities define by best values: `e = d + w`."""
-        equalities = [each for each in self.single.body if isinstance(each, syntax.Constraint) and each.op == "="]
+        constraints = [literal for literal in self.single.body if isinstance(literal, syntax.Constraint)]
+        equalities = [constraint for constraint in constraints if constraint.op == "="]
         changed = True
         while changed:
             changed = False
@@ -108,8 +109,8 @@ class BestValueUses:
             if not self._monotone(literal):
                 yield self._problem(literal, "a value that is still being aggregated is compared")
         else:
-            what = "negated" if isinstance(literal, syntax.Negation) else "used in an aggregate"
-            yield self._problem(literal, f"a value that is still being aggregated is {what}")
+            use = "negated" if isinstance(literal, syntax.Negation) else "used in an aggregate"
+            yield self._problem(literal, f"a value that is still being aggregated is {use}")
 
     def _atom(self, atom: syntax.Atom) -> Iterator[Problem]:
         """Yield the problems of an atom: the only best value may be that of the atom itself, in its last column."""
@@ -120,14 +121,14 @@ class BestValueUses:
                 yield self._problem(arg, "a value that is still being aggregated is joined with another")
 
     def _monotone(self, literal: syntax.Constraint) -> bool:
-        """True if a constraint remains true when values improve."""
+        """True if a constraint remains true when best values improve."""
         if literal.op == "=":
             return id(literal) in self.definitions
         if literal.op not in _TOWARDS:
             return False
         left, right = (self._sign(side) for side in literal.args)
-        wanted = _TOWARDS[literal.op]  # the sign of the change of right - left that keeps the constraint true
-        return left in (_FREE, -wanted) and right in (_FREE, wanted)
+        increase = _TOWARDS[literal.op]  # the sign of the change of right - left that keeps the constraint true
+        return left in (_FREE, -increase) and right in (_FREE, increase)
 
     def _head(self) -> Iterator[Problem]:
         """Yield the problems of the head: no key may depend on a best value, and a better value must give a better result."""
@@ -152,8 +153,7 @@ class BestValueUses:
         return self._functor_sign(node, signs) if len(signs) == len(node.args) else _MIXED
 
     def _functor_sign(self, node: syntax.Functor, signs: list[int]) -> int | None:
-        """Return the direction in which a functor's result changes when best values improve. signs: the directions of its
-        arguments."""
+        """Return the direction in which a functor's result changes when best values improve. signs: those of its arguments."""
         is_conversion = node.name in ("to_float", "to_number") and _numeric(self.typing, node.args[0])
         if node.name in ("+", "min", "max") or is_conversion:
             return _common_sign(signs)

@@ -55,14 +55,14 @@ def head_aggregates(singles: list[Single], problems: list[Problem]) -> dict[str,
     return ops
 
 
-def _clash(name: str, own: Ops, ops: Ops, single: Single, first: Single) -> Problem:
-    """Return the error for two heads of a relation that aggregate different columns, or one column in two ways. own, ops: the
-    aggregates of the clauses `single` and `first`, by column."""
-    column = next((column for column in own if own[column] != ops.get(column)), min(own))
-    notes = [(f"{op_names(ops)} here", first.head.span)]
+def _clash(name: str, own_ops: Ops, first_ops: Ops, single: Single, first: Single) -> Problem:
+    """Return the error for two heads of a relation that aggregate different columns, or one column in two ways. own_ops, ops:
+    the aggregates of the clauses `single` and `first`, by column."""
+    column = next((column for column in own_ops if own_ops[column] != first_ops.get(column)), min(own_ops))
+    notes = [(f"{op_names(first_ops)} here", first.head.span)]
     span = single.head.args[column].span
-    if column in ops:
-        return Problem(f"{name} is aggregated by both {ops[column]} and {own[column]}", span, notes=notes)
+    if column in first_ops:
+        return Problem(f"{name} is aggregated by both {first_ops[column]} and {own_ops[column]}", span, notes=notes)
     hint = "a head that aggregates does so in the same columns; one without any aggregate gives the values of all columns"
     return Problem(f"{name} is aggregated in different columns", span, hint, notes=notes)
 
@@ -101,7 +101,7 @@ def kind_problems(typings: list, heads: dict[str, Ops]) -> Iterator[Problem]:
                 continue
             if arg.name in ("min", "max") and typing.kind(arg) not in ("number", "unsigned", "float", None):
                 yield Problem(f"{arg.name} in a head is of numbers, unsigned or floats", arg.span)
-            kinds = tuple(typing.kind(each) for each in arg.args)
+            kinds = tuple(map(typing.kind, arg.args))
             if arg.name == "count" and counted.setdefault((head.relation, column), kinds) != kinds:
                 before = ", ".join(map(str, counted[head.relation, column]))
                 yield Problem("The rules of a relation count different things", arg.span, f"another one counts ({before})")
@@ -167,8 +167,7 @@ class AggregatedRelation:
     # -- one rule
 
     def _single_head_rules(self, head: Head) -> Iterator[ir.Rule]:
-        """Yield the rules of a relation with one head: first those that collect the values to be counted, then the rule
-        itself."""
+        """Yield the rules of a relation with one head: first those that collect values to count, then the rule."""
         key, equations = head.named_key(lambda _, kind: self._fresh("key", kind))
         body = [*head.rule.body, *equations]
         aggregates: dict[int, ir.Aggregate] = {}
@@ -301,5 +300,5 @@ def _counts_bindings(args: tuple, key: Key, body: list) -> bool:
 def _determining_variables(body: list) -> set[str]:
     """Return the variables that determine a binding of a body: those of its atoms and ranges. Other variables are equal to
     expressions of these, and the number of a step is one value."""
-    found = set(rewrite.variables_of([atom for atom in rewrite.positive_atoms(body) if not atom.relation.endswith("@step")]))
-    return found | {literal.result.name for literal in body if isinstance(literal, ir.Range)}
+    names = set(rewrite.variables_of([atom for atom in rewrite.positive_atoms(body) if not atom.relation.endswith("@step")]))
+    return names | {literal.result.name for literal in body if isinstance(literal, ir.Range)}

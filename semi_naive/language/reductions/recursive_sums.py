@@ -9,8 +9,7 @@ other. Rules without values derive the keys and their dependencies:
     cost@key(part) :- uses(part, other, n), cost@key(other).
     cost@needs1(part, other) :- uses(part, other, n), cost@key(other).
 
-and then each round (`running.loops`) evaluates the rules for the keys whose dependencies are complete, on the values known so
-far:
+and then each round (`running.loops`) evaluates the rules for the keys whose dependencies are complete, on the known values:
 
     cost(part, sum(n * c)) :- cost@now(part), uses(part, other, n), cost@known(other, c).
 
@@ -24,6 +23,7 @@ from semi_naive.language.reductions.heads import Head, Ops
 from semi_naive.language.single import Single
 from semi_naive.planning import rewrite
 from semi_naive.ra import ir
+from semi_naive.ra.loops import Loop, Needs
 
 
 def group_problems(singles: list[Single], summed: dict[str, Ops], group: Callable[[str], frozenset[str]]) -> Iterator[Problem]:
@@ -42,8 +42,7 @@ def group_problems(singles: list[Single], summed: dict[str, Ops], group: Callabl
 
 @dataclass
 class RecursiveSums:
-    """The aggregated relations of one recursive component, given by the aggregates of their columns, their declarations and
-    their heads.
+    """The aggregated relations of one recursive component, with the aggregates of their columns, declarations and heads.
 
     It replaces `heads` by those of a round, and makes the `relations` and `rules` of the keys, and `needs`: the relations that
     hold the dependencies of keys."""
@@ -54,14 +53,14 @@ class RecursiveSums:
     heads: dict[str, list[Head]]
     relations: dict[str, ir.Relation] = field(default_factory=dict)
     rules: list[ir.Rule] = field(default_factory=list)
-    needs: list[ir.Needs] = field(default_factory=list)
+    needs: list[Needs] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
 
     def __post_init__(self):
         """Declare the relations of known tuples, of keys, and of the keys evaluated in a round."""
         for name in self.group:
             relation = self.declared[name]
-            key = tuple(each for column, each in enumerate(relation.attributes) if column not in self.ops[name])
+            key = tuple(attribute for column, attribute in enumerate(relation.attributes) if column not in self.ops[name])
             self.relations[f"{name}@known"] = ir.Relation(f"{name}@known", relation.attributes, span=relation.span)
             for suffix in ("key", "now"):
                 self.relations[f"{name}@{suffix}"] = ir.Relation(f"{name}@{suffix}", key, span=relation.span)
@@ -69,9 +68,9 @@ class RecursiveSums:
             name: [self._head(name, number, head) for number, head in enumerate(self.heads[name], 1)] for name in self.group
         }
 
-    def loop(self) -> ir.Loop:
+    def loop(self) -> Loop:
         pairs = tuple((f"{name}@known", name) for name in self.group)
-        return ir.Loop(pairs, tuple(f"{name}@now" for name in self.group), tuple(self.needs))
+        return Loop(pairs, tuple(f"{name}@now" for name in self.group), tuple(self.needs))
 
     def _head(self, name: str, number: int, head: Head) -> Head:
         """Return a head restricted to the keys of the round, and add the rules of its keys. number: of the head among those of
@@ -91,8 +90,7 @@ class RecursiveSums:
     # -- keys, and their dependencies
 
     def _add_key_rules(self, name: str, number: int, rule: ir.Rule, key: list[ir.Term], equations: list[ir.Compare]) -> None:
-        """Add the rules for the keys that a rule derives, and for the keys on which these depend. Report keys that depend on
-        values."""
+        """Add the rules for the keys that a rule derives, and for the keys that these need. Report keys made of values."""
         body, needed, values = self._without_values(rule.body, number)
         body, bound = _bound([*body, *equations], values)
         if unbound := [term for term in key if isinstance(term, ir.Var) and term.name not in bound]:
@@ -110,7 +108,7 @@ class RecursiveSums:
             self.relations[needs] = ir.Relation(needs, attributes)
             head = ir.Atom(needs, (*key, *atom.args))
             self.rules.append(ir.Rule(head, tuple(body), span=rule.span, text=f"what is needed by: {rule.text or rule}"))
-            self.needs.append(ir.Needs(needs, name, atom.relation.removesuffix("@key"), rule.span, rule.text))
+            self.needs.append(Needs(needs, name, atom.relation.removesuffix("@key"), rule.span, rule.text))
 
     def _without_values(self, body: tuple, number: int) -> tuple[list, list[ir.Atom], set[str]]:
         """Return (the body with atoms of keys in place of those of the component's relations, these atoms, the variables of the
@@ -159,13 +157,11 @@ def _newly_bound(literal: ir.Literal, bound: set[str], values: set[str]) -> set[
     if not isinstance(literal, ir.Compare) or literal.op != "=":
         return set()
     sides = ((literal.left, literal.right), (literal.right, literal.left))
-    return {
-        name for one, other in sides if rewrite.variables_of(other).keys() <= bound for name in rewrite.variables_bound_by(one)
-    }
+    return {name for to, by in sides if rewrite.variables_of(by).keys() <= bound for name in rewrite.variables_bound_by(to)}
 
 
 def _required_variables(literal: ir.Literal, values: set[str]) -> set[str]:
     """Return the variables of a literal that other literals must bind: of an aggregate, only its result and the variables of
     recursive values (`values`)."""
-    found = set(rewrite.variables_of(literal))
-    return found & {*values, literal.result.name} if isinstance(literal, ir.Aggregate) else found
+    names = set(rewrite.variables_of(literal))
+    return names & {*values, literal.result.name} if isinstance(literal, ir.Aggregate) else names

@@ -36,9 +36,9 @@ def subsumption_problems(source: syntax.SourceProgram, relations: syntax.Relatio
     for name in (name for name in names if name in relations):
         declaration = relations[name]
         if unsuitable := sorted(declaration.qualifiers.intersection(WITHOUT_REMOVAL)):
-            what = 'has one or more subsumptive rules and relational representation "btree_delete" is missing'
+            lacks = 'has one or more subsumptive rules and relational representation "btree_delete" is missing'
             hint = f"leave out {', '.join(unsuitable)}, or write btree_delete in its place"
-            yield Problem(f'Relation "{name}" {what}', declaration.span, hint)
+            yield Problem(f'Relation "{name}" {lacks}', declaration.span, hint)
 
 
 def subsumption_warnings(source: syntax.SourceProgram, relations: syntax.Relations) -> Iterator[Problem]:
@@ -67,7 +67,7 @@ def subsumed_lattices(
     clauses: dict[str, list[syntax.Clause]] = {}
     for clause in source.subsumptions:
         clauses.setdefault(clause.heads[0].relation, []).append(clause)
-    only = {name: found[0] for name, found in clauses.items() if len(found) == 1 and not relations[name].choice.keys}
+    only = {name: first for name, (first, *rest) in clauses.items() if not rest and not relations[name].choice.keys}
     kept = {name: op for name, clause in only.items() if (op := _kept_extreme(clause))}
     for typing in typings:
         name = typing.single.head.relation
@@ -95,6 +95,6 @@ def _kept_extreme(clause: syntax.Clause) -> str:
 def _is_monotone(typings: list[Typing], ops: dict[str, str], subsumed: Container[str], group: frozenset[str]) -> bool:
     """True if the clauses of a strongly connected component use best values monotonically. ops: min or max by relation;
     subsumed: relations whose subsumptive clauses do not count, as their heads get min or max."""
-    own = [each for each in typings if each.single.head.relation in group]
-    own = [each for each in own if not (each.single.dominates and each.single.head.relation in subsumed)]
-    return not any(True for each in own for _ in BestValueUses(each, ops, group).problems())
+    inside = [typing for typing in typings if typing.single.head.relation in group]
+    inside = [typing for typing in inside if not (typing.single.dominates and typing.single.head.relation in subsumed)]
+    return not any(True for typing in inside for _ in BestValueUses(typing, ops, group).problems())

@@ -39,8 +39,8 @@ FORM = ".lattice {0}<> {{ Bottom -> …, Lub -> @lub(_, _), Glb -> @glb(_, _) }}
 
 def used_lubs(relations: syntax.Relations, bounds: Bounds) -> set[str]:
     """Return the functors, without the @, that compute the least upper bounds of values in relations."""
-    attributes = ((node, *each) for node in relations.values() for each in enumerate(node.attributes))
-    types = {type_ for node, place, (_, type_) in attributes if place in node.lattices}
+    nodes = relations.values()
+    types = {type_ for node in nodes for place, (_, type_) in enumerate(node.attributes) if place in node.lattices}
     lubs = [bounds[name]["Lub"] for name in types & bounds.keys()]
     return {functor.name[1:] for functor in lubs if isinstance(functor, syntax.Functor)}
 
@@ -48,16 +48,16 @@ def used_lubs(relations: syntax.Relations, bounds: Bounds) -> set[str]:
 def lattice_bounds(source: syntax.SourceProgram, env: TypeEnvironment, problems: list[Problem]) -> Bounds:
     """Return the bounds of each lattice without problems. Append the problems of the others to `problems`."""
     bounds: dict[str, dict] = {}
-    seen: dict[str, syntax.Lattice] = {}
+    first_named: dict[str, syntax.Lattice] = {}
     for node in source.of(syntax.Lattice):
         node = replace(node, bounds=tuple((word, rebuilt(value, fold_sign)) for word, value in node.bounds))
-        found = list(_lattice_problems(node, env))
-        if node.name in seen:
-            notes = [("Previous definition", seen[node.name].span)]
-            found.append(Problem(f"Redefinition of lattice {node.name}<>", node.span, notes=notes))
-        seen.setdefault(node.name, node)
-        problems += found
-        if not found:
+        own_problems = list(_lattice_problems(node, env))
+        if node.name in first_named:
+            notes = [("Previous definition", first_named[node.name].span)]
+            own_problems.append(Problem(f"Redefinition of lattice {node.name}<>", node.span, notes=notes))
+        first_named.setdefault(node.name, node)
+        problems += own_problems
+        if not own_problems:
             bounds[node.name] = dict(node.bounds)
     return bounds
 
@@ -114,10 +114,10 @@ def _value_problems(name: str, word: str, value: syntax.Node, env: TypeEnvironme
 
 def attribute_problems(source: syntax.SourceProgram, relations: syntax.Relations) -> Iterator[Problem]:
     """Report attributes of lattices that are not declared, and other attributes after one of a lattice."""
-    known = {node.name for node in source.of(syntax.Lattice)}
+    declared = {node.name for node in source.of(syntax.Lattice)}
     for node in (node for node in relations.values() if node.lattices):
         for column, (type_, span) in enumerate(syntax.named_types(node)):
-            if column in node.lattices and type_ not in known:
+            if column in node.lattices and type_ not in declared:
                 yield Problem(f"There is no lattice {type_}<>", span, "write " + FORM.format(type_))
             elif column not in node.lattices and column > node.lattices[0]:
                 attribute, _ = node.attributes[column]
@@ -148,11 +148,11 @@ def _lattice_places(literal: syntax.Node, relations: syntax.Relations, bounds: B
     node = relations.get(atom.relation) if isinstance(atom, syntax.Atom) else None
     if node is None or not isinstance(atom, syntax.Atom) or len(node.attributes) != len(atom.args):
         return {}
-    found = {}
+    types = {}
     for place, (arg, (_, type_)) in enumerate(zip(atom.args, node.attributes, strict=True)):
         if place in node.lattices and not isinstance(arg, syntax.Underscore) and bounds.get(type_, {}).keys() >= {*MEETING}:
-            found[place] = type_
-    return found
+            types[place] = type_
+    return types
 
 
 @dataclass
@@ -186,23 +186,25 @@ class _Translation:
             yield replace(self.single, head=rebuilt(self.single.head, lambda _: None), body=body)
 
     def _without_values(self, literal: syntax.Node) -> syntax.Node:
-        """Replace the values of lattices in a positive atom by wildcards."""
+        """Return a literal in which wildcards replace the values of lattices, if it is a positive atom."""
         places = _lattice_places(literal, self.relations, self.bounds)
         if not places or not isinstance(literal, syntax.Atom):
             return literal
         return self._with_args(literal, {place: syntax.Underscore(span=literal.args[place].span) for place in places})
 
     def _with_args(self, atom: syntax.Atom, args: Mapping[int, syntax.Node]) -> syntax.Atom:
-        """Replace some arguments of an atom, given by place."""
+        """Return an atom with other arguments in some places."""
         return replace(atom, args=tuple(args.get(place, arg) for place, arg in enumerate(atom.args)))
 
     def _fresh(self, span: Span) -> syntax.Variable:
-        return syntax.Variable(f"lattice.@{next(self._numbers)}", span=span)  # no variable that is written has a dot
+        """Return a new variable: with a dot, as no written one has."""
+        return syntax.Variable(f"lattice.@{next(self._numbers)}", span=span)
 
-    def _glb(self, type_: str, one: syntax.Node, other: syntax.Node) -> syntax.Functor:
+    def _glb(self, type_: str, left: syntax.Node, right: syntax.Node) -> syntax.Functor:
+        """Return the greatest lower bound of two values."""
         functor = self.bounds[type_]["Glb"]
         assert isinstance(functor, syntax.Functor)  # see `_functor_problems`
-        return replace(functor, args=(one, other), span=other.span)
+        return replace(functor, args=(left, right), span=right.span)
 
     def _translated(self, literal: syntax.Node) -> list[list]:
         """Return the conjunctions whose disjunction replaces a literal."""
@@ -232,7 +234,7 @@ class _Translation:
             self.problems.append(Problem("Lattice argument is not grounded", arg.span, hint))
 
     def _absent(self, literal: syntax.Negation, places: dict[int, str]) -> list[list]:
-        """Translate a negation: no tuple has the key, or its value meets the given one in Bottom."""
+        """Return the conjunctions for a negation: no tuple has the key, or its value meets the given one in Bottom."""
         atom = literal.body
         assert isinstance(atom, syntax.Atom)  # as it has places
         wildcards = {place: syntax.Underscore(span=atom.args[place].span) for place in places}

@@ -73,5 +73,5 @@ class Offsets:
 
     def names(self, root: str | None) -> set[str]:
         """Return the variables with this root, which differ by constants."""
-        found = {name for name in self._parents if (step := self.of(syntax.Variable(name))) and step[0] == root}
-        return found | ({root} if root is not None else set())
+        names = {name for name in self._parents if (step := self.of(syntax.Variable(name))) and step[0] == root}
+        return names | ({root} if root is not None else set())

@@ -42,21 +42,21 @@ def find_components(
     inner_edges = [edge for edge in edges if edge.head in number_of and number_of[edge.head] == number_of.get(edge.body)]
     unstratified = {number_of[edge.head] for edge in inner_edges if edge.via}
     components: list[StepComponent] = []
-    nearly: dict[str, Problem] = {}
-    for number, (group, own) in enumerate(zip(groups, clauses, strict=True)):
-        if number not in unstratified and not any(is_aggregate(arg) for single in own for arg in single.head.args):
+    broken: dict[str, Problem] = {}
+    for number, (group, inside) in enumerate(zip(groups, clauses, strict=True)):
+        if number not in unstratified and not any(is_aggregate(arg) for single in inside for arg in single.head.args):
             continue
-        if not own or not _may_have_steps(own, group, relations, env):
+        if not inside or not _may_have_steps(inside, group, relations, env):
             continue
-        needs_steps = number in unstratified or not_monotone(own, set(group))
-        if not needs_steps and not any(sums(single) for single in own):
+        needs_steps = number in unstratified or not_monotone(inside, set(group))
+        if not needs_steps and not any(sums(single) for single in inside):
             continue
-        component, violations = _best(own, group, relations, env, source)
+        component, violations = _best_component(inside, group, relations, env, source)
         if component and not violations:
             components.append(component)
         elif component and needs_steps:
-            nearly |= dict.fromkeys(group, violations[0])
-    return components, nearly
+            broken |= dict.fromkeys(group, violations[0])
+    return components, broken
 
 
 def _may_have_steps(singles: list[Single], group: Sequence[str], relations: syntax.Relations, env: TypeEnvironment) -> bool:
@@ -74,7 +74,7 @@ def _may_have_steps(singles: list[Single], group: Sequence[str], relations: synt
     return all(len(atom.args) == arities[atom.relation] for atom in atoms)
 
 
-def _best(
+def _best_component(
     singles: list[Single], group: Sequence[str], relations: syntax.Relations, env: TypeEnvironment, source: syntax.SourceProgram
 ) -> tuple[StepComponent | None, list[Problem]]:
     """Return (component, violations) for the first choice of columns without a violation, else for the first choice. Only
@@ -103,14 +103,14 @@ def _choices(
         for name in group
     }
     for first_column in numeric[group[0]]:
-        columns, grows = {group[0]: first_column}, True
-        while grows:
-            grows = False
+        columns, unfinished = {group[0]: first_column}, True
+        while unfinished:
+            unfinished = False
             for rule in rules:
-                if connected := _connected(rule, columns, numeric):
+                if connected := _connected_column(rule, columns, numeric):
                     name, column = connected
                     columns[name] = column
-                    grows = True
+                    unfinished = True
         for name in group:  # relations that no rule connects with the first
             if name not in columns and numeric[name]:
                 columns[name] = numeric[name][0]
@@ -118,9 +118,8 @@ def _choices(
             yield {name: columns[name] for name in group}
 
 
-def _connected(rule: StepRule, columns: dict[str, int], numeric: dict[str, list[int]]) -> tuple[str, int] | None:
-    """Return (relation, column) for a relation that is not in `columns`, if a rule relates a numeric column of it to a known
-    step."""
+def _connected_column(rule: StepRule, columns: dict[str, int], numeric: dict[str, list[int]]) -> tuple[str, int] | None:
+    """Return (relation, numeric column) if a rule relates this column to a known step, and `columns` lacks the relation."""
     atoms = [rule.single.head, *(atom for atom, _ in rule.atoms)]
     steps = [rule.offsets.of(atom.args[columns[atom.relation]]) for atom in atoms if atom.relation in columns]
     roots = {step[0] for step in steps if step is not None and step[0] is not None}

@@ -4,7 +4,7 @@
     rank@this(v, 0.15 / n + 0.85 * s) :- share@this(v, s), size(n).
 
 `rank@this` is the step that is being evaluated, `rank@last` the one before, `rank@older2` the one before that. The step is not
-in their tuples: `rank@step` holds it, for rules that need it. These rules are stratified. A loop (`ir.Loop`) evaluates their
+in their tuples: `rank@step` holds it, for rules that need it. These rules are stratified. A `ra.loops.Loop` evaluates their
 strata once for each step, from the first of `rank@begin` on: the steps at which rules without an atom of the component may make
 tuples. The relation as it was declared collects the steps:
 
@@ -21,6 +21,7 @@ from semi_naive.language.stepping.components import StepComponent, StepRule
 from semi_naive.language.stepping.violations import outside
 from semi_naive.language.trees import rebuilt, variable_names
 from semi_naive.ra import ir
+from semi_naive.ra.loops import Loop, Steps
 
 STEP = "step."  # the name of a variable that a program cannot have
 
@@ -59,25 +60,26 @@ def in_steps(
 
 def _declarations(component: StepComponent, relations: syntax.Relations) -> syntax.Relations:
     """Return the declarations of the relations that hold steps."""
-    found, first = {}, relations[component.name]
+    declared, first = {}, relations[component.name]
     step = first.attributes[component.columns[component.name]]
     for name, column in component.columns.items():
         node = replace(relations[name], qualifiers=frozenset(), choice=syntax.NO_CHOICE)
         attribute, _ = node.attributes[column]
         without_step = replace(node, attributes=_without(node.attributes, column), spans=())
         for before in range(component.oldest + 1):
-            found[one_step_of(name, before)] = replace(without_step, name=one_step_of(name, before))
+            declared[one_step_of(name, before)] = replace(without_step, name=one_step_of(name, before))
         choice = relations[name].choice
-        keys = tuple(tuple(each for each in key if each != attribute) for key in choice.keys)
-        found[one_step_of(name, 0)] = replace(found[one_step_of(name, 0)], choice=replace(choice, keys=keys))
+        keys = tuple(tuple(part for part in key if part != attribute) for key in choice.keys)
+        declared[one_step_of(name, 0)] = replace(declared[one_step_of(name, 0)], choice=replace(choice, keys=keys))
         if any(rule.single.fact for rule in component.rules if rule.single.head.relation == name):
-            found[given_of(name)] = replace(node, name=given_of(name))
+            declared[given_of(name)] = replace(node, name=given_of(name))
     for name in (step_of(component), begin_of(component)):
-        found[name] = syntax.RelationDecl(name, (step,), span=first.span)
-    return found
+        declared[name] = syntax.RelationDecl(name, (step,), span=first.span)
+    return declared
 
 
 def _without(items: tuple, place: int) -> tuple:
+    """Return the items without the one in a place."""
     return (*items[:place], *items[place + 1 :])
 
 
@@ -88,22 +90,22 @@ def _clauses(component: StepComponent) -> Iterator[Single]:
         head = rule.single.head
         if rule.single.fact:
             given.setdefault(head.relation, rule)
-            yield _single(rule, replace(head, relation=given_of(head.relation)), ())
+            yield _clause_of(rule, replace(head, relation=given_of(head.relation)), ())
         else:
-            yield _within(component, rule)
+            yield _one_step_clause(component, rule)
             if rule.starts:
-                yield _beginning(component, rule)
+                yield _begin_clause(component, rule)
     for name, rule in given.items():
-        yield from _reading_facts(component, name, rule)
+        yield from _fact_clauses(component, name, rule)
 
 
-def _single(rule: StepRule, head: syntax.Atom, body: Iterable) -> Single:
+def _clause_of(rule: StepRule, head: syntax.Atom, body: Iterable) -> Single:
     """Return a clause that is made from a rule."""
     clause = rule.single.clause
     return Single(head, tuple(body), replace(clause, heads=(head,), beside=()))
 
 
-def _within(component: StepComponent, rule: StepRule) -> Single:
+def _one_step_clause(component: StepComponent, rule: StepRule) -> Single:
     """Return the clause of a rule that is no fact, over the relations that hold one step each."""
 
     def change(node):
@@ -114,9 +116,9 @@ def _within(component: StepComponent, rule: StepRule) -> Single:
         return None
 
     _, (root, _) = component.step_of_head(rule)
-    literals = [each for each in rule.single.body if root is None or not rule.offsets.is_redundant(each, root)]
+    literals = [literal for literal in rule.single.body if root is None or not rule.offsets.is_redundant(literal, root)]
     head, *body = (rebuilt(part, change) for part in (rule.single.head, *literals))
-    return _single(rule, head, (*body, *_step_literals(component, rule, [head, *body])))
+    return _clause_of(rule, head, (*body, *_step_literals(component, rule, [head, *body])))
 
 
 def _step_literals(component: StepComponent, rule: StepRule, parts: list) -> list:
@@ -138,14 +140,14 @@ def _step_literals(component: StepComponent, rule: StepRule, parts: list) -> lis
     return literals
 
 
-def _beginning(component: StepComponent, rule: StepRule) -> Single:
+def _begin_clause(component: StepComponent, rule: StepRule) -> Single:
     """Return the clause of the steps at which a clause without an atom of the component may make tuples."""
     step, (root, number) = component.step_of_head(rule)
     relation, span = begin_of(component), step.span
     if root is None:
-        return _single(rule, syntax.Atom(relation, (syntax.Number(number, span=span),), span=span), ())
+        return _clause_of(rule, syntax.Atom(relation, (syntax.Number(number, span=span),), span=span), ())
     body = _connected_literals(outside(rule, component.columns), variable_names(step))
-    return _single(rule, syntax.Atom(relation, (step,), span=span), body)
+    return _clause_of(rule, syntax.Atom(relation, (step,), span=span), body)
 
 
 def _connected_literals(literals: list[syntax.Node], names: set[str]) -> list:
@@ -161,7 +163,7 @@ def _connected_literals(literals: list[syntax.Node], names: set[str]) -> list:
     return [*kept, *(literal for literal in constraints if variable_names(literal) <= bound)]
 
 
-def _reading_facts(component: StepComponent, name: str, rule: StepRule) -> Iterator[Single]:
+def _fact_clauses(component: StepComponent, name: str, rule: StepRule) -> Iterator[Single]:
     """Yield the clauses that take the facts of a relation into its steps: for the facts of `rank`, with the step first,
 
         rank@this(x1, x2) :- rank@given(step, x1, x2), rank@step(step).
@@ -175,24 +177,26 @@ def _reading_facts(component: StepComponent, name: str, rule: StepRule) -> Itera
     args[column] = step
     given = syntax.Atom(given_of(name), tuple(args), span=span)
     head = syntax.Atom(one_step_of(name, 0), _without(given.args, column), span=span)
-    yield _single(rule, head, (given, syntax.Atom(step_of(component), (step,), span=span)))
+    yield _clause_of(rule, head, (given, syntax.Atom(step_of(component), (step,), span=span)))
     only_step = (step if place == column else syntax.Underscore(span=span) for place in range(arity))
-    yield _single(rule, syntax.Atom(begin_of(component), (step,), span=span), (replace(given, args=tuple(only_step)),))
+    yield _clause_of(rule, syntax.Atom(begin_of(component), (step,), span=span), (replace(given, args=tuple(only_step)),))
 
 
 def with_declared_names(problems: Iterable[Problem], components: list[StepComponent]) -> list[Problem]:
     """Replace the names of relations that hold steps by the declared names, in the texts of problems."""
-    names = [one_step_of(name, before) for each in components for name in each.columns for before in range(each.oldest + 1)]
+    ages = [(name, range(component.oldest + 1)) for component in components for name in component.columns]
+    names = [one_step_of(name, before) for name, befores in ages for before in befores]
 
-    def written(text: str) -> str:
+    def declared(text: str) -> str:
         for name in names:
             text = text.replace(name, name.partition("@")[0])
         return text
 
-    return [
-        replace(each, message=written(each.message), hint=written(each.hint), notes=[(written(t), s) for t, s in each.notes])
-        for each in problems
-    ]
+    def with_declared(problem: Problem) -> Problem:
+        notes = [(declared(text), span) for text, span in problem.notes]
+        return replace(problem, message=declared(problem.message), hint=declared(problem.hint), notes=notes)
+
+    return list(map(with_declared, problems))
 
 
 # -- after lowering
@@ -212,12 +216,12 @@ def with_loops(program: ir.Program, components: list[StepComponent]) -> ir.Progr
     return replace(program, relations=relations, rules=rules, loops=(*program.loops, *loops))
 
 
-def _loop(component: StepComponent) -> ir.Loop:
+def _loop(component: StepComponent) -> Loop:
     """Return the loop of a component: after a step, each relation of one step becomes that of a step earlier, oldest first."""
     pairs = [
         (one_step_of(name, before), one_step_of(name, before - 1))
         for before in range(component.oldest, 0, -1)
         for name in component.columns
     ]
-    steps = ir.Steps(step_of(component), begin_of(component), tuple(component.columns.items()), component.oldest)
-    return ir.Loop(tuple(pairs), steps=steps)
+    steps = Steps(step_of(component), begin_of(component), tuple(component.columns.items()), component.oldest)
+    return Loop(tuple(pairs), steps=steps)

@@ -134,7 +134,7 @@ def outside(rule: "StepRule", group: Container[str]) -> list[syntax.Node]:
     relations, and equations and comparisons without aggregates."""
     atoms = [literal for literal in rule.single.body if isinstance(literal, syntax.Atom) and literal.relation not in group]
     constraints = [literal for literal in rule.single.body if isinstance(literal, syntax.Constraint)]
-    return atoms + [each for each in constraints if not any(isinstance(node, syntax.Aggregate) for node in walk(each))]
+    return atoms + [test for test in constraints if not any(isinstance(node, syntax.Aggregate) for node in walk(test))]
 
 
 def sums(single: Single) -> bool:

@@ -25,11 +25,8 @@ Types = frozenset[str] | None  # the possible types of an expression, by name; o
 Key = str | int  # see `key`
 NarrowsTypes = Callable[[], bool]  # a constraint: narrows sets of types, and returns True if it did
 NUMERIC = (Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT)
-_OF_HEADS = {
-    "count": NUMERIC[:2],
-    "sum": NUMERIC,
-    "mean": NUMERIC[2:],
-}  # functors that aggregate in heads; min and max are also plain functors
+# The kinds of functors that aggregate in heads; min and max are also plain functors.
+_OF_HEADS = {"count": NUMERIC[:2], "sum": NUMERIC, "mean": NUMERIC[2:]}
 
 
 def key(node: syntax.Node) -> Key:
@@ -50,7 +47,7 @@ def typed(single: Single, environment: TypeEnvironment, relations: syntax.Relati
 
 
 def _without_aggregates(head: syntax.Atom) -> syntax.Atom:
-    """Replace aggregates among a head's arguments by wildcards: their variables are not those of the clause."""
+    """Return a head with wildcards for aggregates among its arguments: their variables are not those of the clause."""
     args = (
         syntax.Underscore(span=arg.span) if any(isinstance(node, syntax.Aggregate) for node in walk(arg)) else arg
         for arg in head.args
@@ -84,7 +81,7 @@ class Typing:
         while True:
             while any([constraint() for constraint in constraints]):  # a list, so that each of them is applied in each round
                 pass
-            if not (added := self._choose()):
+            if not (added := self._choose_some()):
                 break
             constraints += added
 
@@ -121,34 +118,39 @@ class Typing:
         pairs = zip(atom.args, relation.attributes, strict=True)
         return [(arg, name, type_name) for arg, (name, type_name) in pairs if type_name in self.env]
 
-    # -- restrictions: each restricts the types of a node and its parts, and returns the constraints that relate them, which may
-    # narrow them again
+    # -- restrictions: each restricts the types of a node and its parts, and returns the constraints that relate them
 
     def _comparison(self, node: syntax.Constraint) -> list[NarrowsTypes]:
-        return self._alike(*node.args) if node.args else []
+        """Return the constraints that the two sides have related types."""
+        return self._related(*node.args) if node.args else []
 
     def _record(self, node: syntax.RecordInit) -> list[NarrowsTypes]:
+        """Return the constraint of each field of a record."""
         return [partial(self._has_field_type, key(arg), key(node), place) for place, arg in enumerate(node.args)]
 
     def _string(self, node: syntax.String) -> None:
+        """Restrict a string to the types whose constants are strings."""
         self._strings.append(node)
         self._narrow(key(node), self.env.of_strings)
 
     def _number(self, node: syntax.Number) -> None:
+        """Restrict a numeric constant to the kinds that its text allows."""
         self._numbers.append(node)
-        self._of_kinds(node, literal_kinds(node))
+        self._restrict_to_kinds(node, literal_kinds(node))
 
     def _cast(self, node: syntax.As) -> None:
+        """Restrict a cast to its type, and the constant that it casts, unless that is a text to be converted."""
         is_constant = isinstance(node.value, (syntax.Number, syntax.String, syntax.Nil)) and not encoded_cast(node, self.env)
         for part in (node, node.value) if is_constant else (node,):
-            self._is_declared(part, node.type)
+            self._restrict_if_declared(part, node.type)
 
     def _aggregate(self, node: syntax.Aggregate) -> list[NarrowsTypes]:
+        """Restrict the result of an aggregate, and return the constraints that relate it to the target."""
         if node.init is not None:
             self._user_aggregate(node)
             return []
-        self._of_kinds(node, {"count": NUMERIC[:1], "mean": NUMERIC[2:]}.get(node.op, NUMERIC))
-        return self._alike(node.target, node) if node.target is not None else []
+        self._restrict_to_kinds(node, {"count": NUMERIC[:1], "mean": NUMERIC[2:]}.get(node.op, NUMERIC))
+        return self._related(node.target, node) if node.target is not None else []
 
     def _atom(self, atom: syntax.Atom) -> None:
         """Restrict the arguments of an atom to the types of the attributes. An argument of a head or a negated atom has only
@@ -156,18 +158,18 @@ class Typing:
         negated = id(atom) in self.negated
         for arg, _, name in self.attributes(atom):
             if not negated:
-                self._is(arg, name)
+                self._restrict(arg, name)
             elif not self.env.branches(name):
-                self._is(arg, name if isinstance(arg, syntax.String) else self._widest(name))
+                self._restrict(arg, name if isinstance(arg, syntax.String) else self._widest(name))
 
     def _branch(self, node: syntax.BranchInit) -> None:
         """Restrict a branch to the type that declares its name, and its arguments to the types of its fields."""
         if (declared := self.env.branch(node.name)) is None:
             return
         name, branch = declared
-        self._is(node, name)
+        self._restrict(node, name)
         for arg, (_, type_name) in zip(node.args, branch.fields, strict=False) if len(node.args) == len(branch.fields) else ():
-            self._is_declared(arg, type_name)
+            self._restrict_if_declared(arg, type_name)
 
     def _widest(self, name: str) -> str:
         """Return the type that all types of a kind are subtypes of; a record type itself."""
@@ -175,11 +177,12 @@ class Typing:
         return name if kind == Kind.RECORD else CONSTANT[kind]
 
     def _functor(self, node: syntax.Functor) -> list[NarrowsTypes]:
+        """Restrict a functor to its declared types or kinds, and return the constraints that relate it to its arguments."""
         if node.name.startswith("@"):
             self._user_functor(node)
         if node.name in _OF_HEADS:
-            self._of_kinds(node, _OF_HEADS[node.name])
-            return self._alike(node.args[0], node) if node.name != "count" else []
+            self._restrict_to_kinds(node, _OF_HEADS[node.name])
+            return self._related(node.args[0], node) if node.name != "count" else []
         if node.name not in OVERLOADS:
             return []
         self._functors.append(node)
@@ -190,9 +193,9 @@ class Typing:
         """Restrict the result and the arguments of a user-defined functor to the declared types."""
         declared = self.env.functors.get(node.name[1:])
         if declared is not None and len(declared.parameters) == len(node.args):
-            self._is_declared(node, declared.result)
+            self._restrict_if_declared(node, declared.result)
             for arg, (_, type_name) in zip(node.args, declared.parameters, strict=True):
-                self._is_declared(arg, type_name)
+                self._restrict_if_declared(arg, type_name)
 
     def _user_aggregate(self, node: syntax.Aggregate) -> None:
         """Restrict the result and the initial value of a user-defined aggregate to the functor's type, and its target to that
@@ -202,28 +205,28 @@ class Typing:
             of_target = declared.parameters[1][1]
             for part, name in ((node, declared.result), (node.init, declared.result), (node.target, of_target)):
                 if part is not None:
-                    self._is_declared(part, name)
+                    self._restrict_if_declared(part, name)
 
-    def _is_declared(self, node: syntax.Node, name: str) -> None:
+    def _restrict_if_declared(self, node: syntax.Node, name: str) -> None:
         """Restrict an expression to subtypes of a type, if that is declared."""
         if name in self.env:
-            self._is(node, name)
+            self._restrict(node, name)
 
-    def _alike(self, one: syntax.Node, other: syntax.Node) -> list[NarrowsTypes]:
+    def _related(self, left: syntax.Node, right: syntax.Node) -> list[NarrowsTypes]:
         """Return the constraints that each of two expressions has a subtype of the other's type."""
-        return [partial(self._below, key(one), key(other)), partial(self._below, key(other), key(one))]
+        return [partial(self._narrow_to, key(left), key(right)), partial(self._narrow_to, key(right), key(left))]
 
     # -- narrow the possible types of expressions, given by their keys; True if the types changed
 
-    def _is(self, node: syntax.Node, name: str) -> bool:
+    def _restrict(self, node: syntax.Node, name: str) -> bool:
         """Restrict an expression to subtypes of a type."""
         return self._narrow(key(node), self.env.only(name))
 
-    def _of_kinds(self, node: syntax.Node, kinds: Iterable[Kind]) -> bool:
+    def _restrict_to_kinds(self, node: syntax.Node, kinds: Iterable[Kind]) -> bool:
         """Restrict an expression to types of some kinds."""
         if self.types(node) is ANY:
             return self._set(key(node), frozenset(CONSTANT[kind] for kind in kinds))
-        return self._keep(key(node), frozenset(kinds))
+        return self._restrict_known(key(node), frozenset(kinds))
 
     def _set(self, at: Key, types: Types) -> bool:
         """Replace the possible types of an expression."""
@@ -236,7 +239,7 @@ class Typing:
         types = self.possible.get(at, ANY)
         return types != names and self._set(at, self._meet(types, names))
 
-    def _below(self, at: Key, other: Key) -> bool:
+    def _narrow_to(self, at: Key, other: Key) -> bool:
         """Restrict an expression to subtypes of the types of another one, if these are known."""
         types = self.possible.get(other, ANY)
         return types is not ANY and self._narrow(at, types)
@@ -245,9 +248,9 @@ class Typing:
         """Return the greatest types that are subtypes of a type in each of two sets."""
         if types is ANY or others is ANY:
             return others if types is ANY else types
-        return frozenset(chain.from_iterable(self.env.meet(one, other) for one in types for other in others))
+        return frozenset(chain.from_iterable(self.env.meet(type_, other_type) for type_ in types for other_type in others))
 
-    def _keep(self, at: Key, kinds: frozenset[Kind]) -> bool:
+    def _restrict_known(self, at: Key, kinds: frozenset[Kind]) -> bool:
         """Restrict an expression, if its possible types are known, to those of some kinds."""
         types = self.possible.get(at, ANY)
         if types is ANY or self.env.kinds(types) <= kinds:
@@ -258,12 +261,13 @@ class Typing:
         """Restrict an operand and the result of arithmetic: they may have different subtypes of one predefined type."""
         operand_types, result_types = self.possible.get(operand, ANY), self.possible.get(result, ANY)
         if operand_types is ANY or result_types is ANY:
-            at, known = (operand, result_types) if operand_types is ANY else (result, operand_types)
-            return known is not ANY and self._set(at, frozenset(CONSTANT[kind] for kind in self._kinds(known)))
+            unknown, known_types = (operand, result_types) if operand_types is ANY else (result, operand_types)
+            return known_types is not ANY and self._set(unknown, frozenset(CONSTANT[kind] for kind in self._kinds(known_types)))
         common = self._kinds(operand_types) & self._kinds(result_types)
-        return self._keep(operand, common) | self._keep(result, common)
+        return self._restrict_known(operand, common) | self._restrict_known(result, common)
 
     def _kinds(self, types: frozenset[str]) -> frozenset[Kind]:
+        """Return the kinds of some types but RECORD."""
         return self.env.kinds(types) - {Kind.RECORD}
 
     def _overload(self, node: syntax.Functor) -> bool:
@@ -280,11 +284,12 @@ class Typing:
             return changed
         if node.name != "ord":
             for place, arg in enumerate(node.args):
-                changed |= self._only(arg, overload.param(place))
-        return self._only(node, overload.result) | changed
+                changed |= self._restrict_to_kind(arg, overload.param(place))
+        return self._restrict_to_kind(node, overload.result) | changed
 
-    def _only(self, node: syntax.Node, kind: Kind) -> bool:
-        return self._keep(key(node), frozenset([kind]))
+    def _restrict_to_kind(self, node: syntax.Node, kind: Kind) -> bool:
+        """Restrict an expression, if its possible types are known, to those of one kind."""
+        return self._restrict_known(key(node), frozenset([kind]))
 
     def _fitting(self, node: syntax.Functor) -> list[Overload]:
         """Return the overloads of a functor that fit the possible types of its arguments and result."""
@@ -292,7 +297,7 @@ class Typing:
         for place, part in enumerate([*node.args, node]):
             if (types := self.types(part)) is not ANY:
                 kinds = self.env.kinds(types)
-                fitting = [each for each in fitting if (each.result if part is node else each.param(place)) in kinds]
+                fitting = [fit for fit in fitting if (fit.result if part is node else fit.param(place)) in kinds]
         return fitting
 
     def _has_field_type(self, element: Key, record: Key, place: int) -> bool:
@@ -307,17 +312,17 @@ class Typing:
 
     # -- choices
 
-    def _choose(self) -> list[NarrowsTypes]:
+    def _choose_some(self) -> list[NarrowsTypes]:
         """Choose overloads, or kinds of constants, for some undetermined nodes, and return the resulting constraints. Functors
         come first, as they may determine a constant."""
         undetermined = [node for node in self._functors if id(node) not in self.overloads]
         informed = [node for node in undetermined if not any(self.types(arg) is ANY for arg in node.args)]
         for functors in (informed, undetermined):
-            if found := [constraint for node in functors for constraint in self._choose_overload(node)]:
-                return found
+            if constraints := [constraint for node in functors for constraint in self._choose_overload(node)]:
+                return constraints
         numbers = [node for node in self._numbers if id(node) not in self.numbers]
-        if found := [constraint for node in numbers for constraint in self._choose_number(node)]:
-            return found
+        if constraints := [constraint for node in numbers for constraint in self._choose_number(node)]:
+            return constraints
         symbol = self.env.only(CONSTANT[Kind.SYMBOL])
         open_strings = ((key(node), types) for node in self._strings if len(types := self.types(node) or frozenset()) > 1)
         return [partial(self._narrow, at, symbol) for at, types in open_strings if symbol <= types]
@@ -328,18 +333,18 @@ class Typing:
         for overload in sorted(self._fitting(node), key=overload_preference)[:1]:  # none if none fits
             self.overloads[id(node)] = overload
             if node.name not in INFIX:
-                yield partial(self._is, node, CONSTANT[overload.result])
+                yield partial(self._restrict, node, CONSTANT[overload.result])
                 for place, arg in enumerate(node.args if node.name != "ord" else ()):
-                    yield partial(self._is, arg, CONSTANT[overload.param(place)])
+                    yield partial(self._restrict, arg, CONSTANT[overload.param(place)])
             else:
-                yield partial(self._only, node, overload.result)
+                yield partial(self._restrict_to_kind, node, overload.result)
 
     def _choose_number(self, node: syntax.Number) -> Iterator[NarrowsTypes]:
         """Choose the first possible kind of a numeric constant, and yield the resulting constraint."""
         kinds = self.env.kinds(self.types(node) or frozenset())
         for kind in [kind for kind in NUMERIC if kind in kinds][:1]:  # none if there is a clash
             self.numbers[id(node)] = kind
-            yield partial(self._of_kinds, node, [kind])
+            yield partial(self._restrict_to_kinds, node, [kind])
 
 
 _RESTRICT: dict[type, Callable[..., list[NarrowsTypes] | None]] = {

@@ -27,6 +27,7 @@ class Overload:
 
 
 def _homogeneous(kinds: Iterable[Kind], arity: int = 2, variadic: bool = False) -> list[Overload]:
+    """Return an overload for each kind, with parameters and a result of this kind."""
     return [Overload((kind,) * arity, kind, variadic) for kind in kinds]
 
 

@@ -61,12 +61,9 @@ def _atom(typing: Typing, atom: syntax.Atom) -> Iterator[Problem]:
             continue
         declared = typing.relations[atom.relation]
         notes = [(f"The argument's declared type is {type_name} (attribute {name})", declared.span)]
-        if negated:
-            message = "The kind of atom's argument doesn't match the declared type kind"
-        else:
-            message = NO_SUBTYPE
-        found = " or ".join(sorted(found.removeprefix("__") for found in types))
-        hint = f"it is of type {found}; as(…, {type_name}) converts it"
+        message = "The kind of atom's argument doesn't match the declared type kind" if negated else NO_SUBTYPE
+        inferred = " or ".join(sorted(inferred.removeprefix("__") for inferred in types))
+        hint = f"it is of type {inferred}; as(…, {type_name}) converts it"
         yield Problem(message, arg.span, hint, notes=notes)
 
 
@@ -149,21 +146,21 @@ def _record(typing: Typing, node: syntax.RecordInit) -> Iterator[Problem]:
 
 def _branch(typing: Typing, node: syntax.BranchInit) -> Iterator[Problem]:
     """Yield the problems of a branch: an unknown name or type, or a wrong number of fields."""
-    if (found := typing.env.branch(node.name)) is None:
-        yield Problem("Undeclared branch", node.span, _near(node.name, typing.env.branch_names))
+    if (type_and_branch := typing.env.branch(node.name)) is None:
+        yield Problem("Undeclared branch", node.span, _unknown_branch_hint(node.name, typing.env.branch_names))
         return
-    name, branch = found
+    name, branch = type_and_branch
     types = typing.types(node)
     if types is ANY or len(types) != 1 or not any(map(typing.env.branches, types)):
         yield Problem("Ambiguous branch", node.span, f"{node.name} is a branch of {name}")
     if (width := len(branch.fields)) != len(node.args):
         message = f"Invalid arity, the declared arity of {node.name} is {width}"
-        fields = ", ".join(f"{field}: {of}" for field, of in branch.fields)
+        fields = ", ".join(f"{field}: {type_name}" for field, type_name in branch.fields)
         hint = f"it is declared as {node.name} {{{fields}}}, here: {quantity(len(node.args), 'argument')}"
         yield Problem(message, node.span, hint)
 
 
-def _near(name: str, names: list[str]) -> str:
+def _unknown_branch_hint(name: str, names: list[str]) -> str:
     """Return a hint for an unknown branch: a branch with a similar name, or how to declare it."""
     last = name.split(".")[-1].lower()
     near = [other for other in names if other.split(".")[-1].lower() == last]
@@ -218,12 +215,13 @@ def _user_functor(typing: Typing, node: syntax.Functor) -> Iterator[Problem]:
         place = f"positional parameter {number}" + (f" ('{parameter}')" if parameter else "")
         if not (types := typing.types(arg)) or len(types) != 1:
             yield Problem(f"Unable to determine type for {place}", arg.span)
-        elif not env.subtype(found := next(iter(types)), type_):
-            found = found.removeprefix("__")
-            yield Problem(f"Invalid conversion of value of type {found} to {place} with type {type_}", arg.span)
+        elif not env.subtype(inferred := next(iter(types)), type_):
+            inferred = inferred.removeprefix("__")
+            yield Problem(f"Invalid conversion of value of type {inferred} to {place} with type {type_}", arg.span)
 
 
 def _signature(name: str, overload: Overload) -> str:
+    """Return an overload as text: max(number, …): number."""
     params = ", ".join(overload.params) + ", …" * overload.variadic
     return f"{name}({params}): {overload.result}"
 
@@ -260,8 +258,8 @@ def _user_aggregate(typing: Typing, node: syntax.Aggregate) -> Iterator[Problem]
         return
     for part, role in ((node, "result"), (node.init, "initial value"), (node.target, "target")):
         if part is not None and len(typing.types(part) or ()) != 1:
-            wanted = types[1] if part is node.target else types[0]
-            yield Problem(f"Couldn't assign types to the aggregator: its {role} is a {wanted}", part.span)
+            required = types[1] if part is node.target else types[0]
+            yield Problem(f"Couldn't assign types to the aggregator: its {role} is a {required}", part.span)
 
 
 def _aggregate(typing: Typing, node: syntax.Aggregate) -> Iterator[Problem]:

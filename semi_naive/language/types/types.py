@@ -28,9 +28,7 @@ class TypeEnvironment:
     def __init__(self, source: syntax.SourceProgram):
         self.problems: list[Problem] = []
         self._declared: dict[str, syntax.TypeDecl] = {}
-        # Each rule asks these for the same few types. subtype: True if every value of the first type is one of the second;
-        # meet: the greatest types that are subtypes of both; kind: of a type's values; kinds: of the values of some types;
-        # encoded_as: as which a type's values are written, if that is not their kind; only: a type, without aliases, as a set.
+        # Each rule asks these for the same few types. kinds: those of some types; only: the set of a type, without aliases.
         self.subtype: Callable[[str, str], bool] = cache(self._subtype)
         self.meet: Callable[[str, str], frozenset[str]] = cache(self._meet)
         self.kind: Callable[[str], Kind] = cache(self._kind)
@@ -66,9 +64,9 @@ class TypeEnvironment:
         else:
             self._declared[name] = declaration
             if isinstance(declaration, syntax.SumDecl):
-                found = sorted(declaration.branches, key=lambda each: each.name)
-                self._sorted_branches[name] = tuple(Constructor(branch.name, branch.fields) for branch in found)
-                self._tags |= {branch.name: tag for tag, branch in enumerate(found)}
+                branches = sorted(declaration.branches, key=lambda branch: branch.name)
+                self._sorted_branches[name] = tuple(Constructor(branch.name, branch.fields) for branch in branches)
+                self._tags |= {branch.name: tag for tag, branch in enumerate(branches)}
 
     def _problem(self, message: str, declaration: syntax.Node, hint: str = ""):
         self.problems.append(Problem(message, declaration.span, hint))
@@ -76,24 +74,24 @@ class TypeEnvironment:
     def _sound(self, parts_of: dict[str, tuple[str, ...]]) -> list[str]:
         """Return the types whose definitions lead to predefined types and records, through at most `MAX_DEFINITION_DEPTH`
         definitions, without undefined types and cycles. Report the types that are one definition further."""
-        missing = {name: set(parts) - set(PREDEFINED) for name, parts in parts_of.items()}
+        missing_parts = {name: set(parts) - set(PREDEFINED) for name, parts in parts_of.items()}
         users: dict[str, list[str]] = {}  # the types in whose definitions a type is
-        for name, parts in missing.items():
+        for name, parts in missing_parts.items():
             for part in parts:
                 users.setdefault(part, []).append(name)
-        found, level = [], [name for name, parts in missing.items() if not parts]
+        sound, level = [], [name for name, parts in missing_parts.items() if not parts]
         for _ in range(MAX_DEFINITION_DEPTH):
-            found += level
-            reached: dict[str, None] = {}  # an ordered set: the types that a type of this level is a part of
+            sound += level
+            reached_users: dict[str, None] = {}  # an ordered set: the types that a type of this level is a part of
             for name in level:
                 for user in users.get(name, ()):
-                    missing[user].discard(name)
-                    reached[user] = None
-            level = [user for user in reached if not missing[user]]
+                    missing_parts[user].discard(name)
+                    reached_users[user] = None
+            level = [user for user in reached_users if not missing_parts[user]]
         for name in level:
             message = f"Type {name} is {MAX_DEFINITION_DEPTH + 1} definitions away from a predefined type"
             self._problem(message, self._declared[name], SHORTER)
-        return found
+        return sound
 
     # -- checks of declarations
 
@@ -134,12 +132,12 @@ class TypeEnvironment:
 
     def _check_branch_names(self):
         """Report branch names that several types declare, as `$name(…)` gives no type."""
-        found: dict[str, list[syntax.BranchDecl]] = {}
+        branches_of: dict[str, list[syntax.BranchDecl]] = {}
         for declaration in self._declared.values():
             for branch in declaration.branches if isinstance(declaration, syntax.SumDecl) else ():
-                found.setdefault(branch.name, []).append(branch)
+                branches_of.setdefault(branch.name, []).append(branch)
                 self._branches.setdefault(branch.name, (declaration.name, branch))
-        for name, (first, *others) in found.items():
+        for name, (first, *others) in branches_of.items():
             if others:
                 notes = [(f"Branch {name} defined", other.span) for other in others]
                 hint = "give each branch of the program a name of its own"
@@ -174,10 +172,12 @@ class TypeEnvironment:
         return name in self._known and name not in KIND
 
     def span(self, name: str) -> Span | None:
+        """Return the place of a type's declaration; None if it has none."""
         return self._declared[name].span if name in self._declared else None
 
     @property
     def declared(self) -> list[str]:
+        """The names of the types that the program declares."""
         return [name for name in self._declared if name not in self._encoded]
 
     def skip_aliases(self, name: str) -> str:
@@ -192,6 +192,7 @@ class TypeEnvironment:
         return name if first in PREDEFINED else first
 
     def _members(self, name: str) -> tuple[str, ...]:
+        """Return the members of a union or an alias; none for other types."""
         declaration = self._declared.get(name)
         return declaration.members if isinstance(declaration, syntax.UnionDecl) else ()
 
@@ -229,11 +230,13 @@ class TypeEnvironment:
         return self._tags[branch]
 
     def _kind(self, name: str) -> Kind:
+        """Return the kind of a type's values: that of its root, or of the members of a union."""
         base = self.base(name)
         members = self._members(base)
         return KIND.get(base) or (self.kind(members[0]) if members else Kind.RECORD)
 
     def _encoded_as(self, name: str) -> Kind | None:
+        """Return the kind of dates or times that a type's values are written as, if any."""
         name = self.skip_aliases(name)
         if name in self._encoded:
             return Kind(name)
@@ -252,6 +255,7 @@ class TypeEnvironment:
         return isinstance(self._declared.get(name), syntax.RecordDecl)
 
     def _subtype(self, a: str, b: str) -> bool:
+        """True if every value of type a is one of type b."""
         a, b = self.skip_aliases(a), self.skip_aliases(b)
         if a == b:
             return True
@@ -265,6 +269,7 @@ class TypeEnvironment:
         return isinstance(declaration, syntax.SubtypeDecl) and self.subtype(declaration.base, b)
 
     def _meet(self, a: str, b: str) -> frozenset[str]:
+        """Return the greatest types that are subtypes of both types."""
         a, b = self.skip_aliases(a), self.skip_aliases(b)
         if self.subtype(a, b):
             return frozenset([a])
@@ -290,8 +295,7 @@ class TypeEnvironment:
 
 
 def _component_types(declaration: syntax.Node) -> tuple[str, ...]:
-    """Return the types by which a subtype or union is defined; none for other types. A record's field may have the type of the
-    record itself."""
+    """Return the types by which a subtype or union is defined; none for others: a record may have fields of its own type."""
     if isinstance(declaration, syntax.SubtypeDecl):
         return (declaration.base,)
     return declaration.members if isinstance(declaration, syntax.UnionDecl) else ()

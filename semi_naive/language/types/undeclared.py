@@ -24,7 +24,7 @@ def with_declarations(source: syntax.SourceProgram, columns: Mapping[str, list[t
     rules, starting with rules over known relations; the default is number. The outputs are the relations with rules that no
     other relation's rules read; if all are read, the relation of the last rule. Raises ProgramError for a relation with neither
     rules nor facts."""
-    uses = _uses(source)
+    uses = _undeclared_atoms(source)
     _check(source, uses, columns)
     inferred = {name: _declaration(atom, columns.get(name, ())) for name, atom in uses.items()}
     _infer_types(source, inferred)
@@ -36,17 +36,16 @@ def with_declarations(source: syntax.SourceProgram, columns: Mapping[str, list[t
 def undeclared(source: syntax.SourceProgram) -> dict[str, bool]:
     """Return {name: True if it has rules} for the relations that a program uses without a declaration."""
     heads = _heads(source)
-    return {name: name in heads for name in _uses(source)}
+    return {name: name in heads for name in _undeclared_atoms(source)}
 
 
-def _uses(source: syntax.SourceProgram) -> dict[str, syntax.Atom]:
+def _undeclared_atoms(source: syntax.SourceProgram) -> dict[str, syntax.Atom]:
     """Return the most informative atom of each undeclared relation: its first head, else its first occurrence."""
-    known = {node.name for node in source.of(syntax.RelationDecl)}
+    declared = {node.name for node in source.of(syntax.RelationDecl)}
     atoms = [node for clause in source.of(syntax.Clause) for node in walk_all(clause.parts) if isinstance(node, syntax.Atom)]
-    found = {atom.relation: atom for atom in reversed(atoms)}
-    wanted = {atom.relation: None for atom in atoms if atom.relation not in known and "." not in atom.relation}
-    heads = _heads(source)
-    return {name: heads.get(name) or found[name] for name in wanted}
+    names = {atom.relation: None for atom in atoms if atom.relation not in declared and "." not in atom.relation}
+    first_atoms, heads = {atom.relation: atom for atom in reversed(atoms)}, _heads(source)
+    return {name: heads.get(name) or first_atoms[name] for name in names}
 
 
 def _heads(source: syntax.SourceProgram) -> dict[str, syntax.Atom]:
@@ -84,8 +83,7 @@ def _declaration(atom: syntax.Atom, columns: Sequence[tuple[str, str]]) -> synta
 
 
 def _infer_types(source: syntax.SourceProgram, inferred: syntax.Relations) -> None:
-    """Replace the unknown types in inferred declarations by the types that rules require. Rules of which all types are known
-    come first."""
+    """Replace unknown types in inferred declarations by those that rules require. Rules whose types are known come first."""
     env = TypeEnvironment(source)
     relations = {node.name: node for node in source.of(syntax.RelationDecl)} | inferred
     rules = [resolve_scopes(single).single for single in single_clauses(source, [])]
@@ -125,9 +123,9 @@ def _fill_unknown_types(relations: syntax.Relations, name: str, types: list[str]
     """Replace the unknown types of a relation's attributes; True if one was replaced."""
     node = relations[name]
     pairs = zip(node.attributes, types, strict=True)
-    found = tuple((attribute, found if type_ == UNKNOWN else type_) for (attribute, type_), found in pairs)
-    relations[name] = replace(node, attributes=found)
-    return found != node.attributes
+    attributes = tuple((attribute, inferred if type_ == UNKNOWN else type_) for (attribute, type_), inferred in pairs)
+    relations[name] = replace(node, attributes=attributes)
+    return attributes != node.attributes
 
 
 def _outputs(source: syntax.SourceProgram) -> list[syntax.Directive]:
@@ -140,5 +138,5 @@ def _outputs(source: syntax.SourceProgram) -> list[syntax.Directive]:
         for node in walk_all(clause.parts[len(clause.heads) :])
         if isinstance(node, syntax.Atom) and node.relation not in {head.relation for head in clause.heads}
     }
-    wanted = [name for name in heads if name not in read] or heads[-1:]
-    return [syntax.Directive("output", name, span=clauses[-1].span) for name in wanted]
+    outputs = [name for name in heads if name not in read] or heads[-1:]
+    return [syntax.Directive("output", name, span=clauses[-1].span) for name in outputs]

@@ -24,10 +24,11 @@ SUMMARY = (
     "quotients of durations; timestamp(d) is a date's midnight, hours(2) a duration"
 )
 DATE_PARTS, TIME_PARTS = ("year", "month", "day", "weekday"), ("hour", "minute", "second")
-TAKES = {
+TAKES = {  # the kinds that the argument of a functor may have
     **dict.fromkeys(DATE_PARTS, (D, T)), **dict.fromkeys(TIME_PARTS, (T,)), "date": (T, D), "timestamp": (D, T),
     **dict.fromkeys(("days", "hours", "minutes", "seconds"), (N,)),
 }  # fmt: skip
+# What the result of a functor counts.
 GIVES = {"date": D, "timestamp": T, "duration": U, **dict.fromkeys(("days", "hours", "minutes", "seconds"), U)}
 
 OF_DATES = {*TAKES, *GIVES, "to_string"}  # functors that depend on what their argument counts
@@ -47,8 +48,8 @@ def unit(typing: Typing, node: syntax.Node) -> Kind | None:
     if len(types) != 1:
         return None
     (name,) = types
-    known = typing.env.encoded_as(name)
-    return known or (Kind.NUMBER if name in typing.env and not isinstance(node, syntax.Functor) else None)
+    encoded = typing.env.encoded_as(name)
+    return encoded or (Kind.NUMBER if name in typing.env and not isinstance(node, syntax.Functor) else None)
 
 
 def functor_problems(typing: Typing, node: syntax.Functor) -> Iterator[Problem]:
@@ -56,9 +57,8 @@ def functor_problems(typing: Typing, node: syntax.Functor) -> Iterator[Problem]:
     units = [unit(typing, arg) for arg in node.args]
     if node.name in TAKES and units[0] not in (None, *TAKES[node.name]) and typing.kind(node.args[0]) == Kind.NUMBER:
         takes = " or ".join(f"a {kind}" for kind in TAKES[node.name])
-        yield Problem(
-            f"{node.name} of a {units[0]}", node.span, f"it takes {takes}; as(…, {TAKES[node.name][0]}) converts a number"
-        )
+        hint = f"it takes {takes}; as(…, {TAKES[node.name][0]}) converts a number"
+        yield Problem(f"{node.name} of a {units[0]}", node.span, hint)
     elif node.name in ("+", "-", "*", "/", "%") and len(units) == 2 and None not in units and ENCODED & set(units):
         if (node.name, *units) not in RESULTS:
             yield Problem(f"{units[0]} {node.name} {units[1]} has no meaning", node.span, SUMMARY)
@@ -66,10 +66,10 @@ def functor_problems(typing: Typing, node: syntax.Functor) -> Iterator[Problem]:
 
 def argument_problem(typing: Typing, arg: syntax.Node, type_name: str) -> Problem | None:
     """Return the problem of a computed argument that counts something else than an attribute of a type does."""
-    wanted = typing.env.encoded_as(type_name)
-    if not isinstance(arg, syntax.Functor) or wanted is None or (found := unit(typing, arg)) in (None, wanted):
+    expected = typing.env.encoded_as(type_name)
+    if not isinstance(arg, syntax.Functor) or expected is None or (actual := unit(typing, arg)) in (None, expected):
         return None
-    return Problem(f"a {found} where a {type_name} is expected", arg.span, f"as(…, {type_name}) converts it")
+    return Problem(f"a {actual} where a {type_name} is expected", arg.span, f"as(…, {type_name}) converts it")
 
 
 def chosen_functor(typing: Typing, node: syntax.Functor) -> tuple[str, bool]:
@@ -77,9 +77,9 @@ def chosen_functor(typing: Typing, node: syntax.Functor) -> tuple[str, bool]:
     kind, arg = typing.kind(node.args[0]), node.args[0]
     if node.name in GIVES and kind == Kind.SYMBOL:
         return PARSE + node.name, False
-    found = unit(typing, arg)
-    if node.name == "to_string" and found in ENCODED:
-        return TEXT_OF + found.value, False
+    counted = unit(typing, arg)
+    if node.name == "to_string" and counted in ENCODED:
+        return TEXT_OF + counted.value, False
     if node.name in DATE_PARTS:
-        return node.name, found == Kind.TIMESTAMP
-    return ("as" if found is not None and GIVES.get(node.name) == found else node.name), False
+        return node.name, counted == Kind.TIMESTAMP
+    return ("as" if counted is not None and GIVES.get(node.name) == counted else node.name), False

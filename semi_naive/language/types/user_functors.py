@@ -17,12 +17,12 @@ def declaration_problems(source: syntax.SourceProgram, env: TypeEnvironment) -> 
     """Report functors that are declared twice or stateful, and undeclared types. Functors of a lattice may be stateful, as
     Soufflé requires it."""
     lattices = {env.declared_as(node.name) for node in source.of(syntax.Lattice)}
-    seen: dict[str, syntax.FunctorDecl] = {}
+    first_named: dict[str, syntax.FunctorDecl] = {}
     for node in source.of(syntax.FunctorDecl):
-        if node.name in seen:
-            notes = [("Previous definition", seen[node.name].span)]
+        if node.name in first_named:
+            notes = [("Previous definition", first_named[node.name].span)]
             yield Problem(f"Redefinition of functor {node.name}", node.span, notes=notes)
-        seen.setdefault(node.name, node)
+        first_named.setdefault(node.name, node)
         types = {*map(env.declared_as, (node.result, *(type_ for _, type_ in node.parameters)))}
         if node.stateful and not types & lattices:
             hint = "leave out the word: a function gets strings as strings and records as tuples, and needs no table of either"
@@ -46,7 +46,7 @@ def function_problems(env: TypeEnvironment, functors: Mapping, used: set[str]) -
             yield Problem(f"{function!r} is given for functor {name}, and is no function", declared.span)
         elif hasattr(function, "typed"):
             yield from _record_problems(env, declared)
-        elif (takes := _other_parameters(function, len(declared.parameters))) is not None:
+        elif (takes := _unfit_parameters(function, len(declared.parameters))) is not None:
             message = f"Functor {name} has {quantity(len(declared.parameters), 'argument')}, its function takes {takes}"
             yield Problem(message, declared.span)
 
@@ -65,7 +65,7 @@ def _record_problems(env: TypeEnvironment, declared: syntax.FunctorDecl) -> Iter
             yield Problem("Functors of a shared library cannot use records or branches", span, hint)
 
 
-def _other_parameters(function: Callable, count: int) -> str | None:
+def _unfit_parameters(function: Callable, count: int) -> str | None:
     """Return the parameters of a function as text if it cannot take `count` arguments; None if it can, or may."""
     if isinstance(number := getattr(function, "nin", None), int):  # a ufunc
         return None if number == count else str(number)

@@ -1,2 +1,1 @@
-"""The text that `explain` returns: for a program before it runs, from the same decisions as in a run, and for a completed
-run."""
+"""The text that `explain` returns: for a program before it runs, by the decisions of a run, and after a run."""

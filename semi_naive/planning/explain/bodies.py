@@ -27,7 +27,7 @@ def describe_body(body: PlannedBody, program: Program) -> list[str]:
 
     The line of an atom says how it is joined: which part of the relation, by which attributes, by which index; the expected
     number of bindings; and why the atom has this place in the order."""
-    lines = [line.partition(TAB) for line in _Words(program).lines(body.derivation.steps, iter(body.atoms))]
+    lines = [line.partition(TAB) for line in _StepDescriber(program).lines(body.derivation.steps, iter(body.atoms))]
     width = max([len(atom) for atom, tab, _ in lines if tab], default=0)
     padded = [f"{atom:{width}}  {how}" if tab else atom for atom, tab, how in lines]
     notes = [body.note] if body.note else []
@@ -53,9 +53,9 @@ def enumerated(names: Iterable[str], word: str = "and") -> str:
     return f"{', '.join(most)} {word} {last}" if most else last
 
 
-class _Words:
-    """Describes steps. number: of atoms described so far; alias: the names under which variables made by the compiler are
-    shown."""
+class _StepDescriber:
+    """Describes steps as lines of text. number: the number of atoms described so far; alias: the names under which variables
+    made by the compiler are shown."""
 
     def __init__(self, program: Program):
         self.program, self.number = program, 0
@@ -86,16 +86,16 @@ class _Words:
                 every = f"every partition, for {spoken_name(step.relation)}"
                 yield f"   exchange: to {f'the partition of {self._bucket(step)}' if step.keys else every}"
             case Count():
-                yield f"   count {self._atom(step, ())}{self._found(step)}, and remember which atom has the fewest tuples"
+                yield f"   count {self._atom(step, ())}{self._search_of(step)}, and remember which atom has the fewest tuples"
             case Visit():
                 to = enumerated(dict.fromkeys(map(self._bucket, filter(None, step.exchanges))), "or")
-                which = f"{step.turn} after the one with the fewest" if step.turn else "with the fewest tuples"
-                yield f"   exchange: to the partition of the atom {which}, of {to}"
+                condition = f"{step.turn} after the one with the fewest" if step.turn else "with the fewest tuples"
+                yield f"   exchange: to the partition of the atom {condition}, of {to}"
             case Propose():
                 yield self._propose(step, next(chosen, None))
             case Intersect():
-                found = enumerated((str(self._atom(one, ())) for one in step.steps), "or")
-                yield f"   if there is {found}, of the atom that a binding is at"
+                atoms = enumerated((str(self._atom(test, ())) for test in step.steps), "or")
+                yield f"   if there is {atoms}, of the atom that a binding is at"
             case steps.EarlyProjection():
                 yield f"   keep {enumerated(map(self._name, step.keep))}, once each" if step.keep else "   keep one"
             case steps.Filter():
@@ -106,20 +106,20 @@ class _Words:
                 into = f"{f'${step.branch} of ' * bool(step.branch)}{enumerated(map(self._name, step.names)) or 'nothing'}"
                 yield f"   take {self._shown(step.record)} apart into {into}"
             case steps.AntiJoin():
-                yield f"   unless {self._atom(step, ())}{self._found(step)}"
+                yield f"   unless {self._atom(step, ())}{self._search_of(step)}"
             case steps.Generate():
                 yield f"   for each {self._shown(step.literal)}"
             case Aggregated(literal=ir.Aggregate() as literal) | Gather(literal=ir.Aggregate() as literal):
                 yield self._aggregate(literal, step.outer, step.bound)
             case Folded():
-                yield from (self._aggregate(one, step.keys, False) for one in step.literals)
+                yield from (self._aggregate(literal, step.keys, False) for literal in step.literals)
             case Streamed():
                 yield f"   each {spoken_name(step.relation)}, as it is made"
             case Extreme():
-                which = "greatest" if step.greatest else "least"
-                yield f"   the {which} of {self._atom(step.join, step.join.binds)}{self._found(step.join)}"
+                condition = "greatest" if step.greatest else "least"
+                yield f"   the {condition} of {self._atom(step.join, step.join.binds)}{self._search_of(step.join)}"
             case Weigh():
-                yield f"   count {self._atom(step.join, ())}{self._found(step.join)}"
+                yield f"   count {self._atom(step.join, ())}{self._search_of(step.join)}"
             case Without() | Gather():
                 yield "   unless there is"
             case Hold():
@@ -133,11 +133,11 @@ class _Words:
             if name[0].isdigit():  # a variable that the compiler has made: `Compiler._fresh_name`
                 self.alias[name] = f"{spoken_name(step.relation)}.{attributes[place]}"
         if chosen is None:
-            yield f"   each {self._atom(step, step.binds)}{self._found(step)}"
+            yield f"   each {self._atom(step, step.binds)}{self._search_of(step)}"
             return
         self.number += 1
         enough = "" if step.binds or step.every else "one is enough of "
-        how = f"{enough}{PARTS[step.part]}{self._found(step)}"
+        how = f"{enough}{PARTS[step.part]}{self._search_of(step)}"
         yield f"{self.number}. {spoken(chosen.atom)}{TAB}{how} → {estimated(chosen.expected, 'binding')}; {chosen.reason}"
         if step.composed:
             key, carried, new = map(self._name, step.composed)
@@ -161,7 +161,7 @@ class _Words:
     def _propose(self, step: Propose, chosen: ChosenAtom | None) -> str:
         """Return the line of a step in which the atom with the fewest tuples proposes values."""
         self.number += 1
-        atoms = enumerated((str(self._atom(one, one.binds)) for one in step.steps), "or")
+        atoms = enumerated((str(self._atom(proposal, proposal.binds)) for proposal in step.steps), "or")
         rows = f" → {estimated(chosen.expected, 'binding')}; {chosen.reason}" if chosen else ""
         proposed = self._name(step.steps[0].binds[0][1])
         return f"{self.number}. {atoms}{TAB}whichever has the fewest tuples proposes {proposed}{rows}"
@@ -176,12 +176,12 @@ class _Words:
     def _aggregate(self, literal: ir.Aggregate, outer: tuple[str, ...], bound: bool) -> str:
         """Return the line of an aggregate. bound: the result is compared with a bound variable."""
         target = f" {self._shown(literal.target)}" if literal.target is not None else ""
-        each = f", for each {enumerated(map(self._name, outer))}" if outer else ""
-        return f"   {'if' if bound else 'let'} {self._name(literal.result.name)} = {literal.op}{target} of{each}"
+        groups = f", for each {enumerated(map(self._name, outer))}" if outer else ""
+        return f"   {'if' if bound else 'let'} {self._name(literal.result.name)} = {literal.op}{target} of{groups}"
 
     # -- parts of lines
 
-    def _found(self, step) -> str:
+    def _search_of(self, step) -> str:
         """Return as text by which attributes and in which index a step searches; "" if it reads all."""
         if not step.keys:
             return ""
@@ -199,9 +199,11 @@ class _Words:
         return spoken(Atom(step.relation, tuple(args)))
 
     def _renamed(self, node):
+        """Return a term or literal with the shown names of its variables."""
         return substitute(node, {name: Var(alias, ir.Kind.NUMBER) for name, alias in self.alias.items()})
 
     def _shown(self, node) -> str:
+        """Return a term or literal as text, with the shown names of its variables."""
         return str(spoken(self._renamed(node)))
 
     def _name(self, name: str) -> str:

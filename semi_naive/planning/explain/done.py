@@ -14,8 +14,7 @@ from semi_naive.ra.ir import Order, Rule
 
 
 def explain_run(run: Any, trace: dict) -> str:
-    """Return the text of `Result.explain`. The expected numbers of bindings are those of a rule's last planning.
-    trace: of the run."""
+    """Return the text of `Result.explain`. Expected bindings are those of a rule's last planning. trace: of the run."""
     return _RunExplanation(run, trace).text()
 
 
@@ -37,6 +36,7 @@ class _RunExplanation(Explanation):
                 yield f"{self.named(name)}: {quantity(self.run.database.count(name), 'tuple')}{self.pushed(name)}"
 
     def steps_done(self, shown: list[int]) -> str:
+        """Return as text how many steps the run has done. shown: the numbers of the strata that a step evaluates, as shown."""
         with_rules = [number for number, stratum in enumerate(self.strata) if stratum.rules]
         steps = max(self.entries[with_rules[number - 1]].get("rounds", 1) for number in shown)
         return f", {quantity(steps, 'step')} done"
@@ -46,8 +46,8 @@ class _RunExplanation(Explanation):
         entry, bodies = self.entries[number], self.run.bodies.get(number, {})
         yield f"plan {entry['plan']}: {entry['reason']}"
         yield from self.lattices(stratum)
-        once, again = all_versions(stratum)
-        for rule, group in groupby([*once, *again], key=lambda version: version.rule):
+        nonrecursive, recursive = all_versions(stratum)
+        for rule, group in groupby([*nonrecursive, *recursive], key=lambda version: version.rule):
             versions = [(version, bodies.get((id(rule), version.number))) for version in group] if bodies else []
             yield from self.rule(rule, versions, self._cost_of(rule))
         yield from self.indexes(bodies.values(), self._placed(entry.get("trace", {})))

@@ -105,11 +105,11 @@ class _PlannedExplanation(Explanation):
         if balanced:
             own = frozenset(stratum.relations) if stratum.recursive else frozenset()
             placing = Placing(own, self.run.config.replicate_bytes, self.sizes.bytes)
-        once, again = all_versions(stratum)
-        bodies = self._planned(once, placing, balanced)
+        nonrecursive, recursive = all_versions(stratum)
+        bodies = self._planned(nonrecursive, placing, balanced)
         self._suppose_sizes(bodies)
-        bodies |= self._planned([*once, *again], placing, balanced)
-        for rule, group in groupby([*once, *again], key=lambda version: version.rule):
+        bodies |= self._planned([*nonrecursive, *recursive], placing, balanced)
+        for rule, group in groupby([*nonrecursive, *recursive], key=lambda version: version.rule):
             yield from self.rule(rule, [(version, bodies[id(rule), version.number]) for version in group])
         yield from self.indexes(bodies.values(), placing.described if balanced else None)
 

@@ -12,7 +12,8 @@ from semi_naive.planning.rewrite import is_extracted, rules_by_head
 from semi_naive.planning.rewriting.classes import CLASS
 from semi_naive.planning.spoken import spoken, spoken_name
 from semi_naive.planning.strata import Stratum, is_fact
-from semi_naive.ra.ir import Const, Order, Program, Rule, Steps
+from semi_naive.ra.ir import Const, Order, Program, Rule
+from semi_naive.ra.loops import Steps
 
 
 class Explanation:
@@ -50,7 +51,7 @@ class Explanation:
         for number, shown in shown_numbers.items():
             stratum = self.strata[number]
             if (loop := self.run.compiled.loops.get(number)) and loop.of.steps:
-                inside = [shown_numbers[each] for each in loop.numbers if each in shown_numbers]
+                inside = [shown_numbers[member] for member in loop.numbers if member in shown_numbers]
                 yield from ("", *self.in_steps(loop.of.steps, inside))
             recursive = ", recursive" * stratum.recursive
             names = ", ".join(map(spoken_name, stratum.relations))
@@ -105,8 +106,8 @@ class Explanation:
             if lattice := self.program.relations[name].lattice:
                 *key, (value, _) = self.program.relations[name].attributes
                 best = {"min": "least", "max": "greatest"}[lattice]
-                each = enumerated([n for n, _ in key]) if key else "relation"
-                yield f"{spoken_name(name)}: of each {each} the {best} {value}"
+                key_text = enumerated([attribute for attribute, _ in key]) if key else "relation"
+                yield f"{spoken_name(name)}: of each {key_text} the {best} {value}"
 
     def rule(self, rule: Rule, bodies: list[tuple[RuleVersion, PlannedBody | None]], note: str = "") -> Iterator[str]:
         """Yield the lines of a rule. bodies: of its versions; None for a version that did not run."""
@@ -142,12 +143,12 @@ class Explanation:
 
 def all_versions(stratum: Stratum) -> tuple[list[RuleVersion], list[RuleVersion]]:
     """Return (the rule versions that are evaluated once, those that are evaluated in every iteration)."""
-    once, again = [], []
+    nonrecursive, recursive = [], []
     for rule in stratum.rules:
         deltas = versions(rule, set(stratum.relations) if stratum.recursive else set())
-        again += [RuleVersion(rule, delta, parts, number) for number, (delta, parts) in enumerate(deltas)]
-        once += [] if deltas else [RuleVersion(rule, None, {}, 0)]
-    return once, again
+        recursive += [RuleVersion(rule, delta, parts, number) for number, (delta, parts) in enumerate(deltas)]
+        nonrecursive += [] if deltas else [RuleVersion(rule, None, {}, 0)]
+    return nonrecursive, recursive
 
 
 def index_searches(steps: Iterable) -> list[tuple]:
@@ -189,7 +190,7 @@ def describe_changes(before: Program, after: Program) -> list[str]:
     removed = [name for name in before.relations if name not in after.relations and name not in adorned | classes]
     removed = [name for name in removed if not _inlining_note(name, before, after)]
     lines += [f"left out: {', '.join(removed)}, on which nothing that is wanted depends"] * bool(removed)
-    return lines + _left_out(before, after, set(removed))
+    return lines + _removed_rules(before, after, set(removed))
 
 
 def _inlining_note(name: str, before: Program, after: Program) -> str:
@@ -208,7 +209,7 @@ def _demanded(name: str, after: Program) -> str:
     return f"{relation} for those {', '.join(known)} that {name}.demand holds, as {name}"
 
 
-def _left_out(before: Program, after: Program, removed: set[str]) -> list[str]:
+def _removed_rules(before: Program, after: Program, removed: set[str]) -> list[str]:
     """Return lines about rules that were removed although their relation remains. removed: relations that do not."""
     kept = {rule.span for rule in after.rules}
     rules = [rule for rule in before.rules if rule.body and rule.span not in kept and rule.head.relation not in removed]

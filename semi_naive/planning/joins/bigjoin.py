@@ -27,12 +27,14 @@ class BigJoinCompiler:
     """Compiles the atoms of a core. left: by place in the body, the atoms with a variable that is not bound yet."""
 
     def __init__(self, compiler: Any, atoms: dict[int, Atom], core: CyclicCore):
+        """Replace the atoms of the core, by place in the body, by their projections: without variables that occur once and that
+        no other part of the rule needs."""
         self.compiler, self.core = compiler, core
         compiler.atoms = [(n, atom) for n, atom in compiler.atoms if n not in atoms]
         needed = compiler.live() | compiler.bound
         occurrences = Counter(term.name for atom in atoms.values() for term in atom.args if isinstance(term, Var))
-        shared = {name for name, count in occurrences.items() if count > 1 or name in needed or compiler.every}
-        self.left = {n: projected(atom, shared) for n, atom in atoms.items()}
+        kept = {name for name, count in occurrences.items() if count > 1 or name in needed or compiler.every}
+        self.left = {n: projected(atom, kept) for n, atom in atoms.items()}
         compiler.atoms += self.left.items()
 
     def compile(self, first: int) -> None:
@@ -76,8 +78,7 @@ class BigJoinCompiler:
         return max(given or sorted(unbound), key=self._rank, default="")
 
     def _rank(self, name: str) -> tuple[int, int]:
-        """Return (number of atoms with a bound column that may propose a variable, number of all atoms that may): the greatest
-        is bound next."""
+        """Return (number of atoms with a bound column that may propose a variable, of all that may): the greatest is next."""
         proposing = self._proposing(name)
         return sum(bool(self._bound_columns(self.left[n])) for n in proposing), len(proposing)
 
@@ -102,8 +103,7 @@ class BigJoinCompiler:
         return frozenset(place for place, term in enumerate(atom.args) if isinstance(term, Const) or variable(term) in bound)
 
     def _bind(self, name: str) -> None:
-        """Add the steps that bind a variable: an ordinary join if only one atom can propose values, else count, propose and
-        intersect."""
+        """Add the steps that bind a variable: a join if only one atom can propose values, else count, propose and intersect."""
         containing, proposing = [n for n, atom in self.left.items() if self._occurrences(atom, name)], self._proposing(name)
         if len(proposing) < 2:  # if no atom can propose values, one with the variable is joined, if possible by a bound column
             (only,) = proposing or [min(containing, key=lambda n: not atom_variables(self.left[n]) & self.compiler.bound)]
@@ -172,8 +172,7 @@ class BigJoinCompiler:
             compiler.steps.append(EarlyProjection(tuple(sorted(compiler.bound - {GROUP}))))
 
     def _merge_into_extend(self, name: str, joins: list[Proposal], begin: int) -> None:
-        """Merge the steps of a variable, from number `begin` on, into one `Extend`, if the variable follows the bound columns
-        in each index."""
+        """Merge a variable's steps, from number `begin` on, into an `Extend`, if it follows the bound columns in each index."""
         steps = self.compiler.steps
         if all(place == len(join.keys) for join in joins for place, _ in join.binds):
             live = frozenset(self.compiler.live())
@@ -212,8 +211,7 @@ class BigJoinCompiler:
 
     def _distance(self, number: int, name: str) -> tuple:
         """Return a sort key that puts first the atoms whose bucket already has the body's first tuples: the same relation,
-        searched by the same columns. Atoms searched by the first column come next, as it determines the bucket of most
-        indexes."""
+        searched by the same columns. Atoms searched by the first column come next: it determines most buckets."""
         scan, atom = self.compiler.steps[0] if self.compiler.steps else None, self.left[number]
         if not isinstance(scan, Join):
             return ()

@@ -16,8 +16,7 @@ MIN_TUPLES_OF_FIRST = 4096  # the same for the relation with which a body begins
 
 @dataclass
 class ChosenAtom:
-    """One atom of the join order, for `explain`. expected: the estimated number of bindings after the join; reason: why it was
-    chosen."""
+    """One atom of the join order, for `explain`. expected: bindings after the join, estimated; reason: why it was chosen."""
 
     atom: Atom
     expected: float
@@ -59,11 +58,11 @@ class PlannedBody:
 
 def searched_indexes(body_steps: list) -> set[tuple[str, ir.Order]]:
     """Return the indexes that the steps of a body search, including those inside aggregates, as (relation, order)."""
-    found: set[tuple[str, ir.Order]] = set()
+    searched: set[tuple[str, ir.Order]] = set()
     for step in body_steps:
-        found |= getattr(step, "searched", set())
-        found |= searched_indexes(getattr(step, "steps", []))
-    return found
+        searched |= getattr(step, "searched", set())
+        searched |= searched_indexes(getattr(step, "steps", []))
+    return searched
 
 
 def names_of_variables(node) -> set[str]:

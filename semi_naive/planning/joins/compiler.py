@@ -105,6 +105,7 @@ class Compiler:
         return head.union(names_of_variables(self.pending), *computed)
 
     def _is_bound(self, term: Term | Literal) -> bool:
+        """True if all variables of a term or literal are bound, and it contains no `_`."""
         return not has_wild(term) and names_of_variables(term) <= self.bound
 
     def _fresh_name(self, prefix: object) -> str:
@@ -170,8 +171,7 @@ class Compiler:
         return keys, new
 
     def project(self, live: set[str]) -> None:
-        """Add a projection to the live variables, which drops duplicate bindings, unless the other atoms only filter: then no
-        duplicate is joined again."""
+        """Add a projection to the live variables, which drops duplicate bindings, unless the other atoms only filter."""
         if not all(self._is_bound(term) for _, atom in self.atoms for term in atom.args):
             self.bound &= live
             self.steps.append(steps.EarlyProjection(tuple(sorted(self.bound - {steps.GROUP}))))
@@ -181,7 +181,7 @@ class Compiler:
         expected number of bindings, log the reason, and return True."""
         if self.sizes is None or self.every or self.whole or len(used) == len(atom.args):
             return False
-        share = self.sizes.projects(atom.relation, used, self.choose.rows)
+        share = self.sizes.projected_share(atom.relation, used, self.choose.rows)
         if share < 1.0:
             self.choose.cap(share * self.choose.rows, len(self.choose.log) - 1)
             self.choose.log[-1].reason += f"; distinct in the columns in use, one tuple of {1 / share:,.0f}"
@@ -209,8 +209,7 @@ class Compiler:
 
     def _exchange_if_partitioned(self, relation: str, order: Order, keys: tuple[Term, ...], counts: bool) -> Order:
         """Add an exchange to the bucket of the keys if an index is partitioned. Return the order to search in: () if the search
-        only tests whether the relation has a tuple, and tuples are not counted. That index of no columns is on every host, and
-        needs no exchange."""
+        only tests whether the relation has a tuple, and tuples are not counted. The index of no columns is on every host."""
         if not self.placing(relation, order):
             return order
         if not keys and not counts and relation not in self.placing.own:
@@ -220,8 +219,7 @@ class Compiler:
         return order
 
     def _rest_of_core(self, number: int) -> dict[int, Atom]:
-        """Return the other atoms of the core to which an atom belongs, by place; {} for a delta, which is joined before its
-        core."""
+        """Return the other atoms of the core to which an atom belongs, by place; {} for a delta, joined before its core."""
         if self.core is None or number not in self.core.places or self.parts.get(number) == "delta":
             return {}
         return {n: atom for n, atom in self.atoms if n in self.core.places}
@@ -240,9 +238,8 @@ class Compiler:
     # -- other literals
 
     def apply_ready(self) -> None:
-        """Apply pending literals until none is ready. Filters and bindings come first, then negations, ranges and
-        aggregates."""
-        while applied := next((each for each in sorted(self.pending, key=_application_rank) if self._apply(each)), None):
+        """Apply pending literals until none is ready: first filters and bindings, then negations, ranges and aggregates."""
+        while applied := next(filter(self._apply, sorted(self.pending, key=_application_rank)), None):
             self.pending.remove(applied)
 
     def filter_ready(self) -> None:
@@ -250,18 +247,18 @@ class Compiler:
         self.pending = [literal for literal in self.pending if not self._filter(literal)]
 
     def _filter(self, literal: Literal) -> bool:
-        """Add a comparison or test whose variables are all bound. Returns False for another literal."""
+        """Add a comparison or test whose variables are all bound. Return False for another literal."""
         if not isinstance(literal, Compare | ir.Test | Truth) or not self._is_bound(literal):
             return False
         self.steps.append(steps.Filter(literal))
         return True
 
     def _apply(self, literal) -> bool:
-        """Add the steps of a literal. Returns False if it is not ready."""
+        """Add the steps of a literal. Return False if it is not ready: a variable that they need is not bound."""
         if isinstance(literal, Compare | ir.Test | Truth):
             return self._filter(literal) or isinstance(literal, Compare) and literal.op == "=" and self._equate(literal)
         if isinstance(literal, Range):
-            return self._range(literal)
+            return self._generate_range(literal)
         before, bound = len(self.steps), set(self.bound)
         applied = self._add_antijoin(literal.atom) if isinstance(literal, Not) else self._aggregate(literal)
         sends = any(isinstance(step, steps.Exchange | Hold) for step in self.steps[before:])
@@ -272,7 +269,7 @@ class Compiler:
         return applied
 
     def _add_antijoin(self, atom: Atom) -> bool:
-        """Add the antijoin for a negated atom. Returns False if a variable of it is not bound."""
+        """Add the antijoin for a negated atom. Return False if a variable of it is not bound."""
         if not names_of_variables(atom) <= self.bound:
             return False
         if any(has_wild(term) and not isinstance(term, Wild) for term in atom.args):
@@ -287,7 +284,7 @@ class Compiler:
         return True
 
     def _equate(self, literal: Compare) -> bool:
-        """Let an equation bind a variable or the fields of a record. Returns False if it is not ready."""
+        """Let an equation bind a variable or the fields of a record. Return False if it is not ready."""
         left, right = literal.left, literal.right
         for side, other in ((left, right), (right, left)):
             if isinstance(side, Var) and side.name not in self.bound and self._is_bound(other):
@@ -306,8 +303,8 @@ class Compiler:
             return True
         if isinstance(left, Pack) and isinstance(right, Pack) and left.branch == right.branch:
             fields = zip(left.args, right.args, strict=True)
-            pairs = [(one, other) for one, other in fields if not isinstance(one, Wild) and not isinstance(other, Wild)]
-            self.pending += [Compare("=", one, other, one.kind) for one, other in pairs]
+            pairs = [pair for pair in fields if not any(isinstance(field, Wild) for field in pair)]
+            self.pending += [Compare("=", field, other, field.kind) for field, other in pairs]
             return True
         return False
 
@@ -324,8 +321,8 @@ class Compiler:
         self.steps.append(steps.Unpack(record, tuple(names), pack.branch, pack.tag))
         self.bound |= set(names)
 
-    def _range(self, literal: Range) -> bool:
-        """Add the step that generates the values of a range. Returns False if its limits are not bound."""
+    def _generate_range(self, literal: Range) -> bool:
+        """Add the step that generates the values of a range. Return False if its limits are not bound."""
         if not names_of_variables([literal.start, literal.stop, literal.step]) <= self.bound:
             return False
         if literal.result.name in self.bound:  # a second name for the values, compared with the first
@@ -337,7 +334,7 @@ class Compiler:
         return True
 
     def _aggregate(self, literal: Aggregate) -> bool:
-        """Add an aggregate. Returns False if a variable that it shares with the rest of the rule is not bound."""
+        """Add an aggregate. Return False if a variable that it shares with the rest of the rule is not bound."""
         inner = names_of_variables([*literal.body, literal.target])
         others = [other for other in (*self.pending, *(atom for _, atom in self.atoms)) if other is not literal]
         shared = inner & (self.outside | names_of_variables(others) | self.bound) | names_of_variables([literal.init])
@@ -396,4 +393,5 @@ def _application_rank(literal: Literal) -> int:
 
 
 def _computed_arguments(atom: Atom) -> list[Term]:
+    """Return the arguments of an atom that are not variables."""
     return [term for term in atom.args if not isinstance(term, Var)]

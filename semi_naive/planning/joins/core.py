@@ -6,7 +6,7 @@ from typing import Any
 
 from semi_naive.planning.joins.bigjoin import BigJoinCompiler, projected
 from semi_naive.planning.joins.body import names_of_variables
-from semi_naive.planning.joins.multiway import CyclicCore, pushed
+from semi_naive.planning.joins.multiway import CyclicCore, is_tested_in_loops
 from semi_naive.ra.by_variable.multiway import Multiway
 from semi_naive.ra.ir import Atom, Compare, Literal, Not, Var
 from semi_naive.ra.rules import steps
@@ -40,9 +40,10 @@ def _add_multiway(compiler: Any, atoms: dict[int, Atom], core: CyclicCore) -> No
     without_unused = tuple(projected(atom, names - unused) for atom in atoms.values())
     parts = tuple(compiler.parts.get(number, "all") for number in atoms)
     binds = tuple(sorted((names - before) & live))
-    binary = _binary_steps(compiler, atoms, tested, live) if core.each else []
+    binary = _binary_steps(compiler, atoms, tested, live) if core.binary_fanout else []
+    fanout = core.binary_fanout
     compiler.steps.append(
-        Multiway(without_unused, parts, compared, binds, frozenset(live), compiler.deal, binary, core.each, denied, counted)
+        Multiway(without_unused, parts, compared, binds, frozenset(live), compiler.deal, binary, fanout, denied, counted)
     )
     compiler.deal, compiler.first_joined = False, True
     compiler.bound |= names
@@ -57,7 +58,7 @@ def _is_tested(compiler: Any, literal: Literal, atoms: Collection[Atom]) -> bool
     """True if the loops of a multiway join of the atoms can test a literal."""
     if isinstance(literal, Not) and compiler.placing(literal.atom.relation, tuple(range(len(literal.atom.args)))):
         return False
-    return pushed(literal, atoms, compiler.choose.sizes)
+    return is_tested_in_loops(literal, atoms, compiler.choose.sizes)
 
 
 def _binary_steps(compiler: Any, atoms: dict[int, Atom], tested: tuple[Literal, ...], live: set[str]) -> list:

@@ -29,16 +29,16 @@ def selection_size(sizes: Sizes, atom: Atom, part: str) -> tuple[float, tuple[tu
     """Return (the tuples of a part that have the atom's constants, these constants); all tuples and () if unknown."""
     size = sizes.size(atom.relation, part)
     constants = tuple((place, term) for place, term in enumerate(atom.args) if isinstance(term, Const))
-    found = sizes.matching(atom.relation, constants) if constants and size else None
-    if found is None:
+    count = sizes.matching(atom.relation, constants) if constants and size else None
+    if count is None:
         return size, ()
     share = min(1.0, size / max(1.0, sizes.size(atom.relation)))  # of the relation's tuples, in the part
-    return found * share, constants
+    return count * share, constants
 
 
-def alone(sizes: Sizes, relation: str, places: Iterable[int]) -> float:
+def uniform_fanout(sizes: Sizes, relation: str, places: Iterable[int]) -> float:
     """Estimate the tuples of a relation for given values of some columns, as if all values were equally frequent."""
-    return sizes.size(relation) / _keys(sizes, relation, places, "all")
+    return sizes.size(relation) / _distinct_keys(sizes, relation, places, "all")
 
 
 def fanout(sizes: Sizes, atom: Atom, part: str, bound: list[int]) -> float:
@@ -47,10 +47,10 @@ def fanout(sizes: Sizes, atom: Atom, part: str, bound: list[int]) -> float:
     size, constants = selection_size(sizes, atom, part)
     if len(bound) == len(atom.args) and len(constants) in (0, len(bound)):
         return min(BOUND_ATOM_SELECTIVITY, size)
-    return size / _keys(sizes, atom.relation, set(bound) - {place for place, _ in constants}, part)
+    return size / _distinct_keys(sizes, atom.relation, set(bound) - {place for place, _ in constants}, part)
 
 
-def _keys(sizes: Sizes, relation: str, places: Iterable[int], part: str) -> float:
+def _distinct_keys(sizes: Sizes, relation: str, places: Iterable[int], part: str) -> float:
     """Estimate the number of distinct combinations of values of some columns, as if these were independent: at most one for
     each tuple."""
     keys = math.prod(max(1.0, sizes.distinct(relation, place)) for place in places)

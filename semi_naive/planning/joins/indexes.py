@@ -22,12 +22,12 @@ def chains(searches: set[Search]) -> list[list[Search]]:
     supersets = {search: [other for other in ascending if search < other] for search in ascending}
     before: dict[Search, Search] = {}  # for a set, the one that precedes it in its chain
 
-    def match(search: Search, seen: set[Search]) -> bool:
+    def match(search: Search, visited: set[Search]) -> bool:
         """Find a successor for a set by an augmenting path of the bipartite matching; True if there is one."""
         for other in supersets[search]:
-            if other not in seen:
-                seen.add(other)
-                if other not in before or match(before[other], seen):
+            if other not in visited:
+                visited.add(other)
+                if other not in before or match(before[other], visited):
                     before[other] = search
                     return True
         return False
@@ -35,14 +35,14 @@ def chains(searches: set[Search]) -> list[list[Search]]:
     for search in ascending:
         match(search, set())
     after = {smaller: larger for larger, smaller in before.items()}
-    found = []
+    chains_found = []
     for search in ascending:
         if search not in before:
             chain = [search]
             while chain[-1] in after:
                 chain.append(after[chain[-1]])
-            found.append(chain)
-    return found
+            chains_found.append(chain)
+    return chains_found
 
 
 def order_of(chain: list[Search], arity: int) -> Order:

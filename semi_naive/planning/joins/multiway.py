@@ -1,5 +1,4 @@
-"""Choose the cyclic core of a body: the atoms to join variable by variable, because binary joins would make many more
-bindings.
+"""Choose the cyclic core of a body: the atoms to join variable by variable, if binary joins make many more bindings.
 
     far(x, t) :- edge(x, y), edge(y, z), edge(x, z), edge(z, t).
 
@@ -27,8 +26,7 @@ MIN_ACYCLIC_TUPLES = 2_000  # tuples that an acyclic body reads from which a mul
 # For each hint on a rule: the mode, and the qualifier that requests it.
 HINTS = {"multiway": ("always", ".join"), "binary": ("never", ".join")}
 CYCLIC = "the body is cyclic; binary joins"
-# Costs in nanoseconds: of a binding that a binary join makes, or a fused join; of a tuple that the multiway plan reads, and of
-# an answer that it finds.
+# Costs in nanoseconds: of a binding that a binary or a fused join makes; of a tuple that the multiway plan reads; of an answer.
 BINARY_NS, FUSED_NS, READ_NS, ANSWER_NS = 25, 2, 150, 100
 MIN_BIGJOIN_BINDINGS = 1_000_000  # bindings of binary joins from which BiGJoin is worth its stages
 MIN_BIGJOIN_FANOUT = 4  # bindings that binary joins make of one binding, from which it is
@@ -39,15 +37,15 @@ BIGJOIN_COST_RATIO = 2.5  # a binding sent by BiGJoin takes 330 ns, one of binar
 class CyclicCore:
     """Atoms of a body, by their places, that are joined together, and the reason.
 
-    each: the bindings that binary joins are expected to make of one binding; 0 if they are never used, not even for batches of
-    few bindings.
+    binary_fanout: the bindings that binary joins are expected to make of one binding; 0 if they are never used, not even for
+    batches of few bindings.
     apart: relations are partitioned, so BiGJoin joins them instead of loops over tries.
     indexed: BiGJoin searches the indexes that other joins use.
     order: the order of variables for BiGJoin, if it is given."""
 
     places: frozenset[int]
     reason: str
-    each: float = 0.0
+    binary_fanout: float = 0.0
     apart: bool = False
     indexed: bool = False
     order: tuple[str, ...] = ()
@@ -68,8 +66,8 @@ def choose_core(
     """Choose the atoms of a rule's body, or of a delta version, to be joined variable by variable.
 
     `chooser`: of the order of binary joins; `version`, `placing`: see `order.plan_body`; `mode`: Config.multiway, for rules
-    without .join; `binary`: compiles the body as binary joins for a trial, or None; `indexed`: a core that starts from a delta
-    searches existing indexes."""
+    without .join; `binary`: compiles the body as binary joins for a trial, or None; `indexed`: a core of a delta searches
+    existing indexes."""
     sizes, delta = chooser.sizes, chooser.first
     atoms = {n: literal for n, literal in enumerate(rule.body) if isinstance(literal, Atom)}
     mode, requested_by = HINTS.get(rule.join, (mode, "Config.multiway"))
@@ -81,7 +79,7 @@ def choose_core(
         return CoreChoice(note=note if places else "")
     if mode == "always":
         kind = "the cyclic core" if places else "all atoms"
-        joined = places or group_of({n: atom_variables(atom) for n, atom in atoms.items() if eligible(atom)})
+        joined = places or largest_component({n: atom_variables(atom) for n, atom in atoms.items() if can_have_trie(atom)})
         apart, indexed = _is_partitioned(atoms, joined - {delta}, placing), indexed and delta is not None
         return CoreChoice(CyclicCore(joined, f"{kind}, as {requested_by} asks", apart=apart, indexed=indexed))
     if indexed and delta is not None and places:
@@ -102,17 +100,17 @@ def _choose_partitioned(atoms: Atoms, places: frozenset[int], chooser: Any) -> C
     """Choose between BiGJoin and binary joins for a cyclic core over partitioned relations. If the skew is known, compare the
     bindings of binary joins with those that BiGJoin ships. Otherwise only the bindings of binary joins count: at worst BiGJoin
     takes half as long again."""
-    made, each = chooser.bindings_of_core(atoms, places)
+    made, per_start = chooser.bindings_of_core(atoms, places)
     expected = f"expected to make {quantity(made, 'binding')}"
     starts = places if chooser.first is None else {chooser.first}
-    shipped = [estimate for start in starts if (estimate := _shipped(atoms, places, start, chooser.sizes)) is not None]
-    if made < max(MIN_BIGJOIN_BINDINGS, BIGJOIN_COST_RATIO * min(shipped, default=0.0)) or each < MIN_BIGJOIN_FANOUT:
+    shipped = [estimate for start in starts if (estimate := _bindings_shipped(atoms, places, start, chooser.sizes)) is not None]
+    if made < max(MIN_BIGJOIN_BINDINGS, BIGJOIN_COST_RATIO * min(shipped, default=0.0)) or per_start < MIN_BIGJOIN_FANOUT:
         compared = f", and BiGJoin to ship {min(shipped):,.0f}" if shipped and made >= MIN_BIGJOIN_BINDINGS else ""
         return CoreChoice(note=f"{CYCLIC} all the same: they are {expected}{compared}")
     return CoreChoice(CyclicCore(places, f"the cyclic core, partitioned: binary joins are {expected}", apart=True))
 
 
-def _shipped(atoms: Atoms, places: frozenset[int], start: int, sizes) -> float | None:
+def _bindings_shipped(atoms: Atoms, places: frozenset[int], start: int, sizes) -> float | None:
     """Estimate the bindings that BiGJoin ships for the first variable that several atoms can propose, if it starts from the
     atom at `start`: one for each of these atoms, which count it, and the values proposed by the atom with the fewest tuples.
     None if the estimate does not exist. sizes: those of relations on the partitions."""
@@ -139,9 +137,9 @@ def _choose_cyclic(atoms: Atoms, places: frozenset[int], chooser: Any) -> CoreCh
     growing = [atoms[n].relation for n in sorted(places & chooser.parts.keys()) if n != delta]
     if growing:
         return CoreChoice(note=f"{CYCLIC} all the same, as {growing[0]} grows in each iteration")
-    made, each = chooser.bindings_of_core(atoms, places)
+    made, per_start = chooser.bindings_of_core(atoms, places)
     if delta is not None:
-        return CoreChoice(CyclicCore(places, "the cyclic core", each))
+        return CoreChoice(CyclicCore(places, "the cyclic core", per_start))
     if made < max(MIN_TRIE_BINDINGS, _tuples_to_read(atoms, places, chooser.sizes, delta)):
         return CoreChoice(note=f"{CYCLIC} all the same: they are expected to make {quantity(made, 'binding')}")
     return CoreChoice(CyclicCore(places, f"the cyclic core: binary joins are expected to make {quantity(made, 'binding')}"))
@@ -162,13 +160,13 @@ def choose_counted(
 def _choose_acyclic(atoms: Atoms, sizes: Sizes, binary: Callable[[], list] | None) -> CoreChoice:
     """Choose the multiway plan for an acyclic body if a trial of its binary joins makes many bindings of which few remain."""
     tuples_read = _tuples_to_read(atoms, atoms, sizes, None)
-    if binary is None or tuples_read < MIN_ACYCLIC_TUPLES or not all(map(eligible, atoms.values())):
+    if binary is None or tuples_read < MIN_ACYCLIC_TUPLES or not all(map(can_have_trie, atoms.values())):
         return CoreChoice()
     if len(connected(atoms.values())) > 1:
         return CoreChoice()
-    from semi_naive.planning.joins.trial import tried  # few bodies need one
+    from semi_naive.planning.joins.trial import run_trial  # few bodies need one
 
-    trial = tried(binary(), sizes) if hasattr(sizes, "sample") else None
+    trial = run_trial(binary(), sizes) if hasattr(sizes, "sample") else None
     if trial is None or trial.total < MIN_TRIE_BINDINGS:
         return CoreChoice()
     results = min(trial.found, largest_result(atoms, sizes, {}))
@@ -203,7 +201,7 @@ def atom_variables(atom: Atom) -> frozenset[str]:
     return frozenset(term.name for term in atom.args if isinstance(term, Var))
 
 
-def eligible(atom: Atom) -> bool:
+def can_have_trie(atom: Atom) -> bool:
     """True if a trie can be built for the atom: all its terms are variables, constants or wildcards."""
     return bool(atom_variables(atom)) and has_simple_arguments(atom)
 
@@ -217,13 +215,13 @@ def core_of(atoms: Atoms) -> frozenset[int]:
     >>> sorted(core_of(dict(enumerate(body)))), sorted(core_of(dict(enumerate(body[:3]))))
     ([0, 1, 3, 4], [])
     """
-    possible = {n: atom_variables(atom) for n, atom in atoms.items() if eligible(atom)}
-    places = group_of(residue(possible))
+    possible = {n: atom_variables(atom) for n, atom in atoms.items() if can_have_trie(atom)}
+    places = largest_component(residue(possible))
     bound = frozenset().union(*(possible[n] for n in places))
     return frozenset(n for n, own in possible.items() if own <= bound)
 
 
-def group_of(edges: dict[int, frozenset[str]]) -> frozenset[int]:
+def largest_component(edges: dict[int, frozenset[str]]) -> frozenset[int]:
     """Return the places of the largest connected component of a hypergraph. edges: the variables of each edge, by place."""
     places = list(edges)
     return frozenset(places[number] for number in max(components(edges.values()), key=len, default=()))
@@ -245,14 +243,15 @@ def _is_bound(term: Term, bound: Container[str]) -> bool:
     return isinstance(term, Var) and term.name in bound
 
 
-def pushed(literal: Literal, atoms: Collection[Atom], sizes: Sizes) -> bool:
+def is_tested_in_loops(literal: Literal, atoms: Collection[Atom], sizes: Sizes) -> bool:
     """True if the loops of a multiway join over some atoms can test a literal: a comparison of signed numbers, or a negated
     atom, of constants and variables that the loops bind. The trie of a negated atom must not be larger than those of the other
     relations together."""
     bound = frozenset().union(*map(atom_variables, atoms))
     if isinstance(literal, Not):
         read = sum(sizes.size(name) for name in {atom.relation for atom in atoms})
-        return eligible(literal.atom) and atom_variables(literal.atom) <= bound and sizes.size(literal.atom.relation) <= read
+        atom = literal.atom
+        return can_have_trie(atom) and atom_variables(atom) <= bound and sizes.size(atom.relation) <= read
     if not isinstance(literal, Compare) or literal.kind != Kind.NUMBER:
         return False
     sides = (literal.left, literal.right)

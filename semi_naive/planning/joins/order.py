@@ -73,7 +73,7 @@ class Greedy:
             return (self.first, by_place[self.first]), "the delta comes first"
         if len(atoms) == 1:
             return atoms[0], "the last atom" if self.taken else "the only atom"
-        if not bound and (few := [each for each in atoms if self._is_parameter(*each)]):
+        if not bound and (few := [pair for pair in atoms if self._is_parameter(*pair)]):
             return few[0], "the cheapest start"
         if not any(bound_places(atom, bound) for _, atom in atoms):
             starts = atoms
@@ -138,8 +138,7 @@ class Greedy:
         return made, made / before
 
     def inner(self) -> "Greedy":
-        """Return the chooser for the body of an aggregate, and for joins of a few bindings, which begin with the variables
-        bound here."""
+        """Return the chooser for an aggregate's body, and for joins of a few bindings, which begin with the bound variables."""
         inner = Greedy(self.sizes, {}, made=self.made)
         inner.bound_by = dict(self.bound_by)
         return inner
@@ -165,8 +164,7 @@ class Greedy:
         return self.sizes.join_fanout(relation, tuple(column for _, column in sources), atom.relation, places)
 
     def _rank(self, candidate: tuple[int, Atom], bound: set[str]) -> tuple[bool, float, int]:
-        """Return (True if the atom would make a product, the expected tuples for a binding, its place): the least is joined
-        next."""
+        """Return (True if the atom makes a product, expected tuples for a binding, its place): the least is joined next."""
         number, atom = candidate
         product = not bound_places(atom, bound) and bool(atom.args) and bool(bound) and not self._is_parameter(number, atom)
         weight = 1 if self._has_index(number, atom, bound) else INDEX_COST_RATIO
@@ -193,8 +191,7 @@ class Greedy:
         return 0.0 if known or len(places) == len(atom.args) else INDEXED_TUPLE_BINDINGS * size
 
     def _cost_from(self, start: tuple[int, Atom], atoms: list[tuple[int, Atom]]) -> float:
-        """Estimate the bindings that all joins make together, if `start` comes first and the others follow greedily; an index
-        counts as bindings."""
+        """Estimate the bindings of all joins and indexes together, if `start` comes first and the others follow greedily."""
         variables = {number: names_of_variables(atom) for number, atom in atoms}
         first, _ = start
         rows = total = self.expected(*start, set())
@@ -224,8 +221,7 @@ def plan_body(
     `delta`: the place of the atom that reads the delta; `version`: the number of the delta version, for its .plan; `placing`,
     `deal`: see `Compiler`; `in_driver`: `sizes` there; `multiway`: Config's; `made`: see `Greedy`; `indexed`: see
     `choose_core`; `folds`: the rule is evaluated in the driver, so a body that is aggregated as a whole may be folded;
-    `streams`: the derivations of relations without a table; `lattice`: "min" or "max", if the head's table keeps the best
-    value of each key."""
+    `streams`: the derivations of relations without a table; `lattice`: "min" or "max", if the head keeps best values."""
     fold = fold_of(rule) if folds and not parts and not rule.plan else None
     folded = _plan_fold(rule, fold, sizes, indexes, multiway, made, streams) if fold else None
     if fold and folded and not fold.guards:

@@ -35,6 +35,7 @@ class Placing:
     partitioned: dict[Index, float] = field(default_factory=dict)
 
     def __call__(self, relation: str, order: Order) -> bool:
+        """True if an index of a relation is partitioned."""
         return relation in self.own or (relation, order) in self.partitioned
 
     def decide(self, searched: set[Index]) -> bool:
@@ -92,14 +93,14 @@ def exchanges(steps: Iterable) -> list[Exchange]:
 def keyed(bodies: Iterable[Any]) -> dict[str, dict[Order, int]]:
     """Return the partitioned indexes to which bindings are sent: {relation: {order: number of leading columns that determine
     the bucket}}. Each search of the index has at least so many keys, unless it has none."""
-    found: dict[str, dict[Order, int]] = {}
+    columns_of: dict[str, dict[Order, int]] = {}
     for exchange in (exchange for body in bodies for exchange in exchanges(body.derivation.steps)):
-        columns = found.setdefault(exchange.relation, {})
+        columns = columns_of.setdefault(exchange.relation, {})
         keys, known = len(exchange.keys), columns.get(exchange.order, 0)
         columns[exchange.order] = min(keys, known) if keys and known else max(keys, known)  # 0: only searched without keys
     return {
         relation: {order: number or min(1, len(order)) for order, number in columns.items()}
-        for relation, columns in found.items()
+        for relation, columns in columns_of.items()
     }
 
 

@@ -36,7 +36,7 @@ class Trial:
         return sum(made for made, _ in self.made)
 
 
-def tried(steps: list, sizes) -> Trial | None:
+def run_trial(steps: list, sizes) -> Trial | None:
     """Run joins on samples of their relations, and estimate the bindings that each makes. Return None if there is no estimate:
     a relation is empty or on the partitions, or a key of a join is computed by another kind of step. A trial computes and
     interns nothing: of the other steps, only comparisons of bound variables and constants drop bindings.
@@ -81,8 +81,7 @@ def sample_pairs(lows: np.ndarray, highs: np.ndarray, most: int) -> tuple[np.nda
 
 
 def _sample_join(step: Join, batch: Batch, columns: list[np.ndarray], values: Values) -> tuple[Batch, int]:
-    """Join bindings with a sample of a relation, given by its columns. Return (the result, or a sample of it; the size of the
-    whole result)."""
+    """Join bindings with a sample of a relation, given by columns. Return (the result or a sample of it, the whole size)."""
     key_columns = [columns[column] for column in step.order[: len(step.keys)]]
     numbered = [*key_columns, np.arange(columns[0].size)]
     block = Block.of(numbered, columns[0].size, snug(bounds_of(numbered)))

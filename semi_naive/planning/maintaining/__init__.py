@@ -26,16 +26,16 @@ from semi_naive.planning.maintaining.suspected import suspected, suspecting
 from semi_naive.planning.strata import Stratum, names_read
 from semi_naive.ra.ir import Atom, Rule
 
-Begun = list[tuple[str, Rule]]  # rules, each with the relation of changed tuples that it begins with
+StartingRules = list[tuple[str, Rule]]  # rules, each with the relation of changed tuples that it begins with
 
 
 @dataclass
 class Maintained:
-    """The rules that maintain one stratum. known: its relations that may have explicit facts; best: its relations that keep the
-    best value of each key; kinds: the kinds of each relation's columns."""
+    """The rules that maintain one stratum. with_facts: its relations that may have explicit facts; best: its relations that
+    keep the best value of each key; kinds: the kinds of each relation's columns."""
 
     stratum: Stratum
-    known: set[str]
+    with_facts: set[str]
     best: Set[str] = frozenset()
     kinds: Kinds = field(default_factory=dict)
 
@@ -44,36 +44,39 @@ class Maintained:
         rules = self.stratum.rules
         self.below = names_read(rules) - set(self.stratum.relations)
         self.flips = [flip for rule in rules for flip in flips(rule)]
-        self.suspecting = suspecting(self.stratum, self.known, self.best)
-        self.single = set() if self.stratum.recursive else self._with_single_derivations()
+        self.suspecting = suspecting(self.stratum, self.with_facts, self.best)
+        self.single_derivation = set() if self.stratum.recursive else self._with_single_derivations()
         self.rederiving = [rederiving(rule, rule.head.relation in self.best) for rule in rules]
-        self.insertions: Begun = self._change_rules(gained, now=True)
-        self.overdeletions: Begun = [(name, self._suspected(rule)) for name, rule in self._change_rules(lost, now=False)]
+        self.insertions: StartingRules = self._change_rules(gained, now=True)
+        losing = self._change_rules(lost, now=False)
+        self.overdeletions: StartingRules = [(name, self._suspected(rule)) for name, rule in losing]
 
     def _with_single_derivations(self) -> set[str]:
         """Return the relations whose tuples have at most one derivation by the rules, which does not depend on a best value."""
         rules_of = Counter(rule.head.relation for rule in self.stratum.rules)
-        single = {rule.head.relation for rule in self.stratum.rules if has_single_instances(rule)}
-        return {name for name in single if rules_of[name] == 1} - self.best
+        single_derivation = {rule.head.relation for rule in self.stratum.rules if has_single_instances(rule)}
+        return {name for name in single_derivation if rules_of[name] == 1} - self.best
 
-    def _change_rules(self, named: Callable[[str], str], now: bool) -> Begun:
-        """Return the rules that start from changed tuples, each with the relation of these. `named` is `gained` or `lost`: the
+    def _change_rules(self, name_of: Callable[[str], str], now: bool) -> StartingRules:
+        """Return the rules that start from changed tuples, each with the relation of these. name_of: `gained` or `lost`, the
         changes from which a positive atom starts. now: a flip derives its heads in the state after the change."""
-        found = [(named(name), rule) for each in self.stratum.rules for name, rule in delta_rules(each, self.below, named)]
-        return found + [begun for flip in self.flips for begun in flip.beginning(now)]
+        versions = (version for rule in self.stratum.rules for version in delta_rules(rule, self.below, name_of))
+        starting = [(name_of(name), version) for name, version in versions]
+        return starting + [starting_rule for flip in self.flips for starting_rule in flip.beginning(now)]
 
     def _suspected(self, rule: Rule) -> Rule:
-        return suspected(rule, self.known, self.best)
+        """Return the rule that derives suspects instead of the heads of a rule."""
+        return suspected(rule, self.with_facts, self.best)
 
     def deleted(self) -> list[Rule]:
         """Return the rules that suspect explicit facts that have been deleted."""
-        names = [name for name in self.stratum.relations if name in self.known]
+        names = [name for name in self.stratum.relations if name in self.with_facts]
         columns = {name: column_variables(self.kinds[name]) for name in names}
         return [self._suspected(Rule(Atom(name, columns[name]), (Atom(lost(name), columns[name]),))) for name in names]
 
     def restoring(self) -> list[Rule]:
         """Return the rules that insert explicit facts again, of keys that have lost their best value."""
-        return [restored(name, self.kinds[name]) for name in sorted(self.best & self.known)]
+        return [restored(name, self.kinds[name]) for name in sorted(self.best & self.with_facts)]
 
     def steps(self) -> dict[str, list[Rule]]:
         """Return the rules of each step, in the order of their evaluation."""
@@ -91,11 +94,10 @@ def _proving(rule: Rule, kinds: Kinds) -> Rule:
     return replace(proof(rule, kinds).rule, head=Atom(name, column_variables(kinds[name])))
 
 
-def maintaining(stratum: Stratum, known: set[str], best: Set[str], kinds: Kinds) -> dict[str, list[str]]:
-    """Return the text of the rules that maintain a stratum, by step; steps without rules are left out. The parameters are those
-    of `Maintained`."""
+def maintaining(stratum: Stratum, with_facts: set[str], best: Set[str], kinds: Kinds) -> dict[str, list[str]]:
+    """Return the rules that maintain a stratum as text, by step that has rules. The parameters are those of `Maintained`."""
     stratum, counted = counting(stratum)
-    steps = Maintained(stratum, known, best, kinds).steps()
+    steps = Maintained(stratum, with_facts, best, kinds).steps()
     texts = {step: list(dict.fromkeys(map(str, rules))) for step, rules in steps.items()}
-    texts["counted"] = [f"{one.atom} ± {{ {', '.join(map(str, one.body))} }}" for one in counted]
+    texts["counted"] = [f"{aggregate.atom} ± {{ {', '.join(map(str, aggregate.body))} }}" for aggregate in counted]
     return {step: lines for step, lines in texts.items() if lines}

@@ -45,19 +45,19 @@ class CountedAggregate:
 
     @property
     def reads(self) -> set[str]:
-        return {each.relation for each in map(atom_of, self.body) if each is not None}
+        return {atom.relation for atom in map(atom_of, self.body) if atom is not None}
 
 
 def counted_aggregate(rule: Rule, place: int, relation: str, group_size: GroupSize) -> CountedAggregate | None:
-    """Return the aggregate at a place of a rule's body if it can be maintained by gains and losses: its own atoms bind all
-    variables that it shares with the rest of the rule. If it shares any, its body must be cyclic or its groups large: a small
-    group of a body without a cycle is computed again in less time. Else return None. relation: the name for its results."""
+    """Return the aggregate at a place of a rule's body if it can be maintained by gains and losses; otherwise None. relation:
+    the name for its results. Its own atoms must bind all variables that it shares with the rest of the rule. If it shares any,
+    its body must be cyclic or its groups large: a small group of a body without a cycle is computed again in less time."""
     literal = rule.body[place]
     sums = literal.op == "sum" and getattr(literal.target, "kind", None) in WHOLE
-    if not (literal.op == "count" or sums) or not all(isinstance(each, LITERALS) for each in literal.body):
+    if not (literal.op == "count" or sums) or not all(isinstance(inner, LITERALS) for inner in literal.body):
         return None
-    body = tuple(_with_named_wildcards(each, number) for number, each in enumerate(literal.body))
-    atoms = {number: each for number, each in enumerate(body) if isinstance(each, Atom)}
+    body = tuple(_with_named_wildcards(inner, number) for number, inner in enumerate(literal.body))
+    atoms = {number: inner for number, inner in enumerate(body) if isinstance(inner, Atom)}
     bound = {term.name: term for atom in atoms.values() for term in atom.args if isinstance(term, Var)}
     outside = names_of_variables(rule.head).union(*map(names_of_variables, rule.body[:place] + rule.body[place + 1 :]))
     inner = names_of_variables([*body, literal.target])
@@ -76,7 +76,7 @@ def unknown(atoms: dict[int, Atom], shared: set[str]) -> float:
 
 
 def replaced(
-    rule: Rule, named: Callable[[], str], group_size: GroupSize = unknown
+    rule: Rule, new_name: Callable[[], str], group_size: GroupSize = unknown
 ) -> tuple[list[Rule], list[CountedAggregate]]:
     """Replace the aggregates of a rule that can be maintained by counts: return (the new rules, these aggregates). named:
     returns a new name for the relation of results.
@@ -87,28 +87,28 @@ def replaced(
     edges(n) :- {}1(n).
     edges(n) :- !{}1(_), n = 0.
     """
-    rules, found = [rule], []
-    for literal in [each for each in rule.body if isinstance(each, Aggregate)]:
-        counted = counted_aggregate(rule, rule.body.index(literal), named(), group_size)
+    rules, counted_aggregates = [rule], []
+    for literal in [literal for literal in rule.body if isinstance(literal, Aggregate)]:
+        counted = counted_aggregate(rule, rule.body.index(literal), new_name(), group_size)
         if counted is not None:
-            found.append(counted)
+            counted_aggregates.append(counted)
             zero = Compare("=", literal.result, Const(0, literal.result.kind), literal.result.kind)
             none = Not(replace(counted.atom, args=(*counted.outer, Wild())))
-            ways = (counted.atom,), (none, zero)
-            rules = [with_literals_at(each, each.body.index(literal), *literals) for each in rules for literals in ways]
-    return rules, found
+            ways = (counted.atom,), (none, zero)  # a group with bindings; a group without, whose result is 0
+            rules = [with_literals_at(old, old.body.index(literal), *literals) for old in rules for literals in ways]
+    return rules, counted_aggregates
 
 
 def counting(stratum: Stratum, group_size: GroupSize = unknown) -> tuple[Stratum, list[CountedAggregate]]:
     """Replace the aggregates of a stratum that can be maintained by counts: return (the new stratum, these aggregates)."""
     number = count()
     rules: list[Rule] = []
-    found: list[CountedAggregate] = []
+    counted_aggregates: list[CountedAggregate] = []
     for rule in stratum.rules:
         new_rules, counted = replaced(rule, lambda: f"{stratum.relations[0]}{{{next(number)}}}", group_size)
         rules += new_rules
-        found += counted
-    return replace(stratum, rules=rules), found
+        counted_aggregates += counted
+    return replace(stratum, rules=rules), counted_aggregates
 
 
 def _with_named_wildcards(literal: ir.Literal, number: int) -> ir.Literal:

@@ -7,9 +7,9 @@ from semi_naive.planning.rewrite import with_literals_at
 from semi_naive.ra.ir import Atom, Rule
 
 
-def delta_rules(rule: Rule, below: set[str], named: Callable[[str], str]) -> Iterator[tuple[str, Rule]]:
+def delta_rules(rule: Rule, below: set[str], name_of: Callable[[str], str]) -> Iterator[tuple[str, Rule]]:
     """Yield (relation, rule) for each atom of a relation in `below`: the rule with that atom reading the changed tuples of its
-    relation. named: returns the name of the relation of changed tuples.
+    relation. name_of: returns the name of the relation of changed tuples.
 
     >>> from semi_naive.planning.maintaining.names import gained
     >>> from semi_naive.ra.ir import Kind, Var
@@ -20,5 +20,5 @@ def delta_rules(rule: Rule, below: set[str], named: Callable[[str], str]) -> Ite
     """
     for place, literal in enumerate(rule.body):
         if isinstance(literal, Atom) and literal.relation in below:
-            changed = replace(literal, relation=named(literal.relation))
+            changed = replace(literal, relation=name_of(literal.relation))
             yield literal.relation, with_literals_at(rule, place, changed)

@@ -1,5 +1,4 @@
-"""Names of the temporary relations that accompany a relation while its stratum is maintained, and renaming of rules to read
-them.
+"""Names of the temporary relations of a relation while its stratum is maintained, and renaming of rules to read them.
 
 No relation of a program has such a name."""
 
@@ -17,7 +16,7 @@ def suspects(name: str) -> str:
     return f"{name}:"
 
 
-def asked(name: str) -> str:
+def candidates(name: str) -> str:
     """Name the tuples that the guard tests before they are suspects."""
     return f"{name}:."
 

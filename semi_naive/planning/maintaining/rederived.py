@@ -25,8 +25,7 @@ def rederiving(rule: Rule, best: bool = False) -> Rule:
 
 
 def restored(name: str, kinds: tuple[Kind, ...]) -> Rule:
-    """Return the rule that inserts the explicit facts of the keys of suspects: a relation of best values need not have had all
-    its explicit facts.
+    """Return the rule that inserts the explicit facts of the keys of suspects: best values may lack some.
 
     >>> print(restored("p", (Kind.NUMBER,) * 2))
     p(@0, @1) :- p:(@0, _), p=(@0, @1).

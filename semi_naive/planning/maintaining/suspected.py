@@ -12,16 +12,16 @@ from dataclasses import replace
 
 from semi_naive.planning.maintaining.flips import is_exact
 from semi_naive.planning.maintaining.gained import delta_rules
-from semi_naive.planning.maintaining.names import Kinds, asked, column_variables, explicit, suspects
+from semi_naive.planning.maintaining.names import Kinds, candidates, column_variables, explicit, suspects
 from semi_naive.planning.rewrite import has_simple_arguments, positive_atoms
 from semi_naive.planning.strata import Stratum
 from semi_naive.ra.ir import Atom, Compare, Const, Kind, Literal, Not, Rule, Term, Var, Wild
 
 
-def suspecting(stratum: Stratum, known: set[str], best: Container[str] = (), kinds: Kinds | None = None) -> Stratum:
+def suspecting(stratum: Stratum, with_facts: set[str], best: Container[str] = (), kinds: Kinds | None = None) -> Stratum:
     """Return the stratum that closes suspects under the rules: for each atom of the stratum in a body, it has the rule with
-    that atom reading suspects. known: relations that may have explicit facts; best: relations that have only the best value of
-    each key; kinds: of the columns of the relations whose suspects the guard tests first.
+    that atom reading suspects. with_facts: relations that may have explicit facts; best: relations that have only the best
+    value of each key; kinds: of the columns of the relations whose suspects the guard tests first.
 
     >>> x, y, z = (Var(name, Kind.NUMBER) for name in "xyz")
     >>> rule = Rule(Atom("path", (x, z)), (Atom("path", (x, y)), Atom("path", (y, z))))
@@ -30,16 +30,16 @@ def suspecting(stratum: Stratum, known: set[str], best: Container[str] = (), kin
     path:(x, z) :- path(x, y), path:(y, z), !path=(x, z).
     """
     tested = {name: column_variables(column_kinds) for name, column_kinds in (kinds or {}).items()}
-    rules = [Rule(Atom(suspects(name), columns), (Atom(asked(name), columns),)) for name, columns in tested.items()]
+    rules = [Rule(Atom(suspects(name), columns), (Atom(candidates(name), columns),)) for name, columns in tested.items()]
     for rule in stratum.rules:
-        rules += [suspected(delta, known, best) for _, delta in delta_rules(rule, set(stratum.relations), suspects)]
-    return Stratum((*map(suspects, stratum.relations), *map(asked, tested)), rules, True)
+        rules += [suspected(delta, with_facts, best) for _, delta in delta_rules(rule, set(stratum.relations), suspects)]
+    return Stratum((*map(suspects, stratum.relations), *map(candidates, tested)), rules, True)
 
 
-def suspected(rule: Rule, known: set[str], best: Container[str]) -> Rule:
+def suspected(rule: Rule, with_facts: set[str], best: Container[str]) -> Rule:
     """Return the rule that derives suspects instead of the heads of a rule. If its aggregates may have other results when they
-    are computed again (not `is_exact`), the heads are read from their relation, by the variables that atoms bind. known: the
-    relations that may have explicit facts; best: those with best values.
+    are computed again (not `is_exact`), the heads are read from their relation, by the variables that atoms bind. with_facts:
+    the relations that may have explicit facts; best: those with best values.
 
     >>> from semi_naive.ra.ir import Aggregate, Wild
     >>> x, y, z = (Var(name, Kind.FLOAT) for name in "xyz")
@@ -52,18 +52,17 @@ def suspected(rule: Rule, known: set[str], best: Container[str]) -> Rule:
     bound = None if exact else {term for atom in body for term in atom.args}
     terms = tuple(_searchable(place, term, bound) for place, term in enumerate(head.args))
     conditions: list[Literal] = []
-    if head.relation in known or head.relation in best or not exact:
+    if head.relation in with_facts or head.relation in best or not exact:
         pairs = zip(terms, head.args, strict=True) if exact else ()
         conditions += [Compare("=", variable, term, Kind.NUMBER) for variable, term in pairs if variable != term]
         conditions += [replace(head, args=terms)] if head.relation in best or not exact else []
-        conditions += [Not(Atom(explicit(head.relation), terms))] if head.relation in known else []
+        conditions += [Not(Atom(explicit(head.relation), terms))] if head.relation in with_facts else []
     args = head.args if exact else terms
     return replace(rule, head=Atom(suspects(head.relation), args), body=(*body, *conditions), plan=None)
 
 
 def _searchable(place: int, term: Term, bound: set[Term] | None) -> Term:
-    """Return a term of a head by which tuples can be searched; a variable in place of a computed term, and of a variable that
-    is not in `bound`."""
+    """Return a head's term by which tuples can be searched: a new variable for a computed or unbound one."""
     if isinstance(term, Const | Wild) or isinstance(term, Var) and (bound is None or term in bound):
         return term
     return Var(f"@{place}", term.kind)

@@ -72,9 +72,9 @@ class _Subjoins:
         self.group = recursion_groups(program)
         self.small = _only_facts(program)
         self.removals = {relation.removal for relation in program.relations.values() if relation.dominated}
-        found = [list(self.candidates(rule)) for rule in program.rules]
-        self.frequency = Counter(shape for of_rule in found for shape in {shape for shape, _ in of_rule})
-        self.of_rule = [dict(self.canonical(i, rule, found[i])) for i, rule in enumerate(program.rules)]
+        candidates = [list(self.candidates(rule)) for rule in program.rules]
+        self.frequency = Counter(shape for of_rule in candidates for shape in {shape for shape, _ in of_rule})
+        self.of_rule = [dict(self.canonical(i, rule, candidates[i])) for i, rule in enumerate(program.rules)]
 
     def update(self, rules: dict[int, ir.Rule]) -> None:
         """Find the joins of changed rules, given by their numbers."""
@@ -132,17 +132,17 @@ def _canonical_order(atoms: dict[int, ir.Atom]) -> tuple[str, tuple[int, ...]]:
     for place in atoms:
         groups[_shape_of_atom(atoms[place])].append(place)
     orders = product(*(permutations(groups[shape]) for shape in sorted(groups)))
-    tried = [sum(order, ()) for order in islice(orders, MAX_ATOM_ORDERS)]
-    return min((rewrite.canonical(ir.Rule(ir.Atom("", ()), tuple(atoms[p] for p in places))), places) for places in tried)
+    candidate_orders = [sum(groups_in_order, ()) for groups_in_order in islice(orders, MAX_ATOM_ORDERS)]
+    rules = ((ir.Rule(ir.Atom("", ()), tuple(atoms[place] for place in places)), places) for places in candidate_orders)
+    return min((rewrite.canonical(rule), places) for rule, places in rules)
 
 
 def _best(subjoins: _Subjoins, rules: list[ir.Rule], once: bool) -> list[Subjoin] | None:
-    """Return the occurrences of the join in several rules whose sharing saves the most joins; None if none pays. once: see
-    `share`."""
+    """Return the occurrences of the join whose sharing saves the most joins; None if none pays. once: see `share`."""
     groups: dict[str, list[Subjoin]] = defaultdict(list)
     for by_text in subjoins.of_rule:
-        for text, part in by_text.items():
-            groups[text].append(part)
+        for text, subjoin in by_text.items():
+            groups[text].append(subjoin)
     for group in sorted((group for group in groups.values() if len(group) > 1), key=_saving, reverse=True):
         filters = _filters(group, rules)
         needed = _needed_variables(group, rules, filters)
@@ -153,8 +153,9 @@ def _best(subjoins: _Subjoins, rules: list[ir.Rule], once: bool) -> list[Subjoin
     return None
 
 
-def _has_constant(part: Subjoin, rules: list[ir.Rule]) -> bool:
-    atoms = [rules[part.rule].body[place] for place in part.places]
+def _has_constant(subjoin: Subjoin, rules: list[ir.Rule]) -> bool:
+    """True if an atom of a join has a constant. rules: those of the program."""
+    atoms = [rules[subjoin.rule].body[place] for place in subjoin.places]
     return any(isinstance(arg, ir.Const) for atom in atoms for arg in atom.args)
 
 
@@ -164,39 +165,39 @@ def _saving(group: list[Subjoin]) -> tuple[int, int]:
     return (len(group) - 1) * (atoms - 1), atoms
 
 
-def _canonical_text(literal: ir.Literal, part: Subjoin) -> str:
+def _canonical_text(literal: ir.Literal, subjoin: Subjoin) -> str:
     """Return a literal's text, with the variables of the join replaced by their numbers."""
-    return repr(rewrite.substitute(literal, {v.name: replace(v, name=str(i)) for i, v in enumerate(part.variables)}))
+    return repr(rewrite.substitute(literal, {v.name: replace(v, name=str(i)) for i, v in enumerate(subjoin.variables)}))
 
 
 def _filters(group: list[Subjoin], rules: list[ir.Rule]) -> set[str]:
     """Return the canonical texts of the constraints on variables of the join that all of the rules have. Constraints with
     computed terms are excluded, as such a term may have no value for bindings that another literal of its rule removes."""
     texts = []
-    for part in group:
-        own = {var.name for var in part.variables}
-        tests = [literal for literal in rules[part.rule].body if isinstance(literal, (ir.Compare, ir.Test))]
+    for subjoin in group:
+        own = {var.name for var in subjoin.variables}
+        tests = [literal for literal in rules[subjoin.rule].body if isinstance(literal, (ir.Compare, ir.Test))]
         tests = [test for test in tests if not any(isinstance(node, ir.Call) for node in rewrite.walk(test))]
-        texts.append({_canonical_text(test, part) for test in tests if set() < rewrite.variables_of(test).keys() <= own})
+        texts.append({_canonical_text(test, subjoin) for test in tests if set() < rewrite.variables_of(test).keys() <= own})
     return set.intersection(*texts)
 
 
-def _remaining_literals(part: Subjoin, rule: ir.Rule, filters: set[str]) -> dict[int, ir.Literal]:
+def _remaining_literals(subjoin: Subjoin, rule: ir.Rule, filters: set[str]) -> dict[int, ir.Literal]:
     """Return the literals of a rule's body, by place, that are neither in the join nor among the filters."""
     return {
         place: literal
         for place, literal in enumerate(rule.body)
-        if place not in part.places and not (filters and _canonical_text(literal, part) in filters)
+        if place not in subjoin.places and not (filters and _canonical_text(literal, subjoin) in filters)
     }
 
 
 def _needed_variables(group: list[Subjoin], rules: list[ir.Rule], filters: set[str]) -> list[int]:
     """Return the numbers of the join's variables that some rule needs outside of the join."""
     needed = set()
-    for part in group:
-        rule = rules[part.rule]
-        outside = rewrite.variables_of([rule.head, *_remaining_literals(part, rule, filters).values()])
-        needed |= {i for i, var in enumerate(part.variables) if var.name in outside}
+    for subjoin in group:
+        rule = rules[subjoin.rule]
+        outside = rewrite.variables_of([rule.head, *_remaining_literals(subjoin, rule, filters).values()])
+        needed |= {i for i, var in enumerate(subjoin.variables) if var.name in outside}
     return sorted(needed)
 
 
@@ -210,8 +211,8 @@ def _shared(group: list[Subjoin], rules: list[ir.Rule], extracted: rewrite.Extra
     *_, helper = extracted.rules
     extracted.rules[-1] = replace(helper, text=f"shared by {quantity(len(group), 'rule')}: {helper}")
     changed = {}
-    for part in group:
-        body = _remaining_literals(part, rules[part.rule], filters)
-        body[min(part.places)] = ir.Atom(name, tuple(part.variables[i] for i in needed))
-        changed[part.rule] = rewrite.with_body(rules[part.rule], (body[place] for place in sorted(body)))
+    for subjoin in group:
+        body = _remaining_literals(subjoin, rules[subjoin.rule], filters)
+        body[min(subjoin.places)] = ir.Atom(name, tuple(subjoin.variables[i] for i in needed))
+        changed[subjoin.rule] = rewrite.with_body(rules[subjoin.rule], (body[place] for place in sorted(body)))
     return changed

@@ -80,7 +80,8 @@ class _PartialAggregates(rewrite.Extracted):
         return rewrite.with_body(rule, (self._reduced(rule, literal, taken) for literal in rule.body))
 
     def _reduced(self, rule: Rule, literal: Literal, taken: set[str]) -> Literal:
-        """Return a literal of a rule; an aggregate, with partial aggregates in its body."""
+        """Return a literal of a rule: an aggregate over partial aggregates, if that pays; others unchanged. taken: names of
+        variables."""
         if not isinstance(literal, Aggregate) or literal.init is not None:
             return literal
         others = [other for other in rule.body if other is not literal]
@@ -114,11 +115,11 @@ class _Body:
 
     def __post_init__(self):
         self.literals = [self._without_wildcards(literal) for literal in self.body]
-        self.factors = [_factors(each) if each.op in ("count", "sum") else None for each in self.aggregates]
-        self.targets = [each.target for each in self.aggregates]
+        self.factors = [_factors(added) if added.op in ("count", "sum") else None for added in self.aggregates]
+        self.targets = [aggregate.target for aggregate in self.aggregates]
 
     def _without_wildcards(self, literal: Literal) -> Literal:
-        """Return an atom with a new variable for each `_`, which counts as one; another literal unchanged."""
+        """Return an atom with a new variable for each `_`; another literal unchanged."""
         if not isinstance(literal, Atom):
             return literal
         kinds = self.partial.relations[literal.relation].kinds
@@ -143,7 +144,7 @@ class _Body:
         return (
             1 < len(self.literals) <= MAX_LITERALS
             and all(isinstance(literal, Compare | ir.Test) or _is_simple(literal) for literal in self.literals)
-            and all(each.op in ("count", "sum", "min", "max") for each in self.aggregates)
+            and all(aggregate.op in ("count", "sum", "min", "max") for aggregate in self.aggregates)
             and variables_of([*self.literals, *self.targets]).keys() <= bound | self.keys
         )
 
@@ -162,7 +163,7 @@ class _Body:
 
     def _sum_out(self) -> bool:
         """Replace the part of one variable by a partial aggregate: the smallest part that shares at most one variable with the
-        rest. Returns False if there is none."""
+        rest. Return False if there is none."""
         names = sorted(variables_of(self.literals).keys() - self.keys)
         parts = [part for name in names if (part := self._part_of(name))]
         if not parts:
@@ -188,8 +189,7 @@ class _Body:
         return True
 
     def _column(self, columns: dict[str, Aggregate], op: str, target: Term | None, kind: Kind) -> Var:
-        """Return the result of an aggregate of a part, and add the aggregate to `columns` if it is new: several aggregates of
-        the rule may need it."""
+        """Return the result of an aggregate of a part, and add the aggregate to `columns` if it is new."""
         text = f"{op} {target}"
         if text not in columns:
             columns[text] = Aggregate(Var(rewrite.fresh(op, self.taken), kind), op, target, ())
@@ -224,11 +224,11 @@ class _Body:
         names = sorted(variables_of(self.literals).keys() - self.keys)
         if any(factors is None for factors in self.factors):
             return False
-        return any(self._multiplied(one, other) for one, other in combinations(names, 2))
+        return any(self._multiplied(name, other) for name, other in combinations(names, 2))
 
     def _multiplied(self, name: str, other_name: str) -> bool:
         """Replace the literals of two variables by the number of values that one of them has, if the literals are equal except
-        for that variable. Returns False if they are not."""
+        for that variable. Return False if they are not."""
         variables = variables_of(self.literals)
         one, other = variables[name], variables[other_name]
         names_in = [(literal, variables_of(literal).keys()) for literal in self.literals]
@@ -265,16 +265,15 @@ class _Body:
         self.literals.append(self.partial.atom(fold.literals(), variables, self.rule))
 
     def _guards(self, shared: tuple[Var, ...]) -> tuple[Literal, ...]:
-        """Return the remaining literals that restrict the values of the shared variables, with wildcards for variables that
-        occur once."""
+        """Return the remaining literals that restrict the shared variables, with wildcards for variables that occur once."""
         atoms = [*(literal for literal in self.literals if isinstance(literal, Atom)), *self.around]
         guards = rewrite.connected_with(shared, atoms)
         if guards:
-            bound, others = variables_of(guards).keys(), [each for each in self.literals if not isinstance(each, Atom)]
+            bound, others = variables_of(guards).keys(), [literal for literal in self.literals if not isinstance(literal, Atom)]
             guards += [literal for literal in others if variables_of(literal).keys() <= bound]
         occurrences = Counter(node.name for node in rewrite.walk(guards) if isinstance(node, Var))
         wildcards = {name: Wild() for name, number in occurrences.items() if number == 1 and name not in variables_of(shared)}
-        return tuple(rewrite.substitute(each, wildcards) if isinstance(each, Atom) else each for each in guards)
+        return tuple(rewrite.substitute(guard, wildcards) if isinstance(guard, Atom) else guard for guard in guards)
 
 
 def _is_simple(literal: Literal) -> bool:
@@ -298,11 +297,11 @@ def _compares(literal: Literal, one: Var, other: Var) -> bool:
 
 def _factors(aggregate: Aggregate) -> list[Term]:
     """Return the terms whose product a sum adds; none for a count."""
-    waiting, factors = [] if aggregate.target is None else [aggregate.target], []
-    while waiting:
-        term = waiting.pop()
+    unexpanded, factors = [] if aggregate.target is None else [aggregate.target], []
+    while unexpanded:
+        term = unexpanded.pop()
         if isinstance(term, Call) and term.op == "*":
-            waiting += term.args[::-1]
+            unexpanded += term.args[::-1]
         else:
             factors.append(term)
     return factors
@@ -313,7 +312,7 @@ def _product_of(factors: list[Term], kind: Kind) -> Term:
     converted = [
         term if isinstance(term, Wild) or term.kind == kind else Call(f"to_{kind.value}", (term,), kind) for term in factors
     ]
-    return reduce(lambda one, other: Call("*", (one, other), kind), converted)
+    return reduce(lambda product, factor: Call("*", (product, factor), kind), converted)
 
 
 def _pairs(op: str, count: Var) -> Term:

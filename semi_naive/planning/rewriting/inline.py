@@ -59,14 +59,12 @@ def _without(program: ir.Program, names: set[str]) -> tuple[ir.Program, Definiti
 def copies(program: ir.Program) -> tuple[list[tuple[ir.Rule, list[ir.Rule]]], set[str]]:
     """Return ([(rule, the copies that inlining makes of it)], the names of the inlined relations). Rules of inlined relations
     are included. A copy keeps all variables of its rule."""
-    found, inlined = [(rule, [rule]) for rule in program.rules], set[str]()
+    made, inlined = [(rule, [rule]) for rule in program.rules], set[str]()
     while names := _next_to_inline(program):
         program, definitions = _without(program, names)
         inlined |= names
-        found = [
-            (rule, [new for copy in copies for new in expanded(copy, definitions, settle=False)]) for rule, copies in found
-        ]
-    return found, inlined
+        made = [(rule, [new for old in copies for new in expanded(old, definitions, settle=False)]) for rule, copies in made]
+    return made, inlined
 
 
 def _next_to_inline(program: ir.Program) -> set[str]:
@@ -122,10 +120,11 @@ def _has_one_binding(rules: list[ir.Rule]) -> bool:
 
 def _exceeds_limits(rule: ir.Rule, definitions: Definitions) -> bool:
     """True if a rule becomes too many rules, or one with too many literals."""
-    found = [_alternatives(literal, definitions, set()) for literal in rule.body if isinstance(literal, (ir.Atom, ir.Not))]
-    copies = prod(len(bodies) for bodies in found if bodies)
-    literals = sum(max(map(len, bodies)) for bodies in found if bodies)
-    return copies > MAX_COPIES or literals > max(MAX_LITERALS, len(rule.body))
+    literals = (literal for literal in rule.body if isinstance(literal, (ir.Atom, ir.Not)))
+    choices = [_alternatives(literal, definitions, set()) for literal in literals]
+    copies = prod(len(bodies) for bodies in choices if bodies)
+    length = sum(max(map(len, bodies)) for bodies in choices if bodies)
+    return copies > MAX_COPIES or length > max(MAX_LITERALS, len(rule.body))
 
 
 def expanded(rule: ir.Rule, definitions: Definitions, settle: bool = True) -> list[ir.Rule]:
@@ -149,10 +148,10 @@ def _bodies(body: tuple, definitions: Definitions, taken: set[str]) -> Iterator[
 
 def without_repetitions(body: tuple) -> tuple:
     """Return a body without duplicate literals. Those with wildcards are not removed, as each counts in an aggregate."""
-    known = dict.fromkeys(body)
-    if len(known) == len(body):
+    distinct = dict.fromkeys(body)
+    if len(distinct) == len(body):
         return body
-    return tuple(each for n, each in enumerate(body) if each not in body[:n] or ir.Wild() in rewrite.walk(each))
+    return tuple(literal for n, literal in enumerate(body) if literal not in body[:n] or ir.Wild() in rewrite.walk(literal))
 
 
 def _alternatives(literal: ir.Literal, definitions: Definitions, taken: set[str]) -> list[tuple] | None:
@@ -177,11 +176,11 @@ def _unify(rule: ir.Rule, atom: ir.Atom, fixed: set[str], replacing: tuple) -> t
     replacing: the types of terms that may replace a variable."""
     terms: dict[str, ir.Term] = {}
     equations: list[ir.Literal] = []
-    for mine, given in zip(rule.head.args, atom.args, strict=True):
-        if isinstance(mine, ir.Var) and mine.name not in terms.keys() | fixed and isinstance(given, replacing):
-            terms[mine.name] = given
-        elif not isinstance(mine, ir.Wild):
-            equations += unify(mine, given, mine.kind)
+    for head_term, atom_term in zip(rule.head.args, atom.args, strict=True):
+        if isinstance(head_term, ir.Var) and head_term.name not in terms.keys() | fixed and isinstance(atom_term, replacing):
+            terms[head_term.name] = atom_term
+        elif not isinstance(head_term, ir.Wild):
+            equations += unify(head_term, atom_term, head_term.kind)
     return terms, equations
 
 
@@ -196,7 +195,8 @@ def unify(left: ir.Term, right: ir.Term, kind: ir.Kind) -> list[ir.Literal]:
         return []
     if isinstance(left, ir.Pack) and isinstance(right, ir.Pack) and left.branch == right.branch:
         pairs = zip(left.args, right.args, strict=True)
-        return [part for mine, given in pairs if not isinstance(mine, ir.Wild) for part in unify(mine, given, mine.kind)]
+        fields = ((field, other) for field, other in pairs if not isinstance(field, ir.Wild))
+        return [equation for field, other in fields for equation in unify(field, other, field.kind)]
     return [ir.Compare("=", right, left, kind) if isinstance(right, ir.Var) else ir.Compare("=", left, right, kind)]
 
 

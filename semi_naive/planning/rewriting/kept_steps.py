@@ -62,7 +62,7 @@ def _reads_last(rule: ir.Rule, name: str, column: int) -> bool:
 
 
 def _is_greatest(literal: ir.Aggregate, name: str, column: int) -> bool:
-    """True for max j : { rank(j, _, _) }."""
+    """True for an aggregate of the greatest step of a relation: max j : { rank(j, _, _) }. column: that of the step."""
     if literal.op != "max" or len(literal.body) != 1 or not isinstance(literal.body[0], ir.Atom):
         return False
     (atom,) = literal.body
@@ -76,7 +76,7 @@ def _with_last_step(program: ir.Program, collect: ir.Rule, column: int) -> ir.Pr
     (this,) = [atom for atom in collect.body if atom.relation == f"{name}@this"]
     final, end = f"{name}@final", f"{name}@end"
     relation = program.relations[name]
-    attributes = tuple(each for place, each in enumerate(relation.attributes) if place != column)
+    attributes = tuple(attribute for place, attribute in enumerate(relation.attributes) if place != column)
     relations = {final: ir.Relation(final, attributes), end: ir.Relation(end, (relation.attributes[column],))}
     body = ir.Atom(end, (collect.head.args[column],)), replace(this, relation=final)
     read_last = replace(collect, body=body, text=f"{name}: the tuples of its last step")

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from semi_naive.planning import rewrite
 from semi_naive.planning.strata import Stratum
 from semi_naive.ra import ir
+from semi_naive.ra.loops import Loop
 
 
 @dataclass(frozen=True)
 class StratumLoop:
     """The consecutive strata that one round of a loop evaluates. of: the loop; numbers: the strata."""
 
-    of: ir.Loop
+    of: Loop
     numbers: list[int]
 
     def remade(self, strata: list[Stratum]) -> set[str]:
@@ -21,7 +22,7 @@ class StratumLoop:
         return {name for number in self.numbers for name in strata[number].relations} - self.of.collected
 
 
-def needed(program: ir.Program, keep: set[str] | None, given: Iterable[str]) -> tuple[list[ir.Loop], set[str] | None, set[str]]:
+def needed(program: ir.Program, keep: set[str] | None, given: Iterable[str]) -> tuple[list[Loop], set[str] | None, set[str]]:
     """Return (the loops on which the relations to keep depend; these relations, with those that the loops read; the relations
     that get tuples without rules: those in `given`, and those that a loop carries from round to round)."""
     loops = list(program.loops)
@@ -37,7 +38,7 @@ def needed(program: ir.Program, keep: set[str] | None, given: Iterable[str]) -> 
     return loops, keep, {*given}.union(*(loop.carried for loop in program.loops))
 
 
-def group_loops(strata: list[Stratum], loops: Iterable[ir.Loop]) -> list[Stratum]:
+def group_loops(strata: list[Stratum], loops: Iterable[Loop]) -> list[Stratum]:
     """Order strata such that those of each loop are consecutive. They come after the relations that a round gets from earlier
     rounds, which no rule derives, and before every other stratum that reads those relations or the loop's results."""
     for loop in loops:
@@ -51,10 +52,10 @@ def group_loops(strata: list[Stratum], loops: Iterable[ir.Loop]) -> list[Stratum
     return strata
 
 
-def repeated(strata: list[Stratum], loop: ir.Loop) -> list[int]:
+def repeated(strata: list[Stratum], loop: Loop) -> list[int]:
     """Return the numbers of the strata that a round evaluates: those on which the next round depends, and that depend on
     relations carried from one round to the next."""
-    results = loop.made | loop.collected
+    results = loop.computed | loop.collected
     wanted, numbers = set(results), []  # numbers: of strata on which the results depend, the last first
     for number in reversed(range(len(strata))):
         if wanted & set(strata[number].relations):

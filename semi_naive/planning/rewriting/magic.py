@@ -92,7 +92,7 @@ def _computed_whole(program: ir.Program) -> set[str]:
 class _Demands:
     """Propagates demand from the rules of other relations to those of the chosen relations.
 
-    whole: chosen relations that a rule reads without a bound column; relations, rules: those of the new program; waiting: the
+    whole: chosen relations that a rule reads without a bound column; relations, rules: those of the new program; unadorned: the
     (relation, adornment) pairs whose rules are not adorned yet."""
 
     before: ir.Program
@@ -100,7 +100,7 @@ class _Demands:
     whole: set[str] = field(default_factory=set)
     relations: dict[str, ir.Relation] = field(default_factory=dict)
     rules: list[ir.Rule] = field(default_factory=list)
-    waiting: list[tuple[str, str]] = field(default_factory=list)
+    unadorned: list[tuple[str, str]] = field(default_factory=list)
 
     def propagate(self) -> None:
         """Adorn the rules of all other relations, then those of demanded relations, until no adornment is new."""
@@ -108,8 +108,8 @@ class _Demands:
             if rule.head.relation not in self.chosen:
                 self.rules.append(self._adorned(rule))
         by_head = rewrite.rules_by_head(self.before)
-        while self.waiting and not self.whole:
-            name, adornment = self.waiting.pop(0)
+        while self.unadorned and not self.whole:
+            name, adornment = self.unadorned.pop(0)
             for rule in self._rules_of(name, by_head[name]):
                 self.rules.append(self._adorned(_guarded(rule, adornment), f"{name}@{adornment}"))
 
@@ -134,8 +134,7 @@ class _Demands:
         return [rule for rule in rules if rule.body] + [copy]
 
     def _adorned(self, rule: ir.Rule, head: str | None = None) -> ir.Rule:
-        """Return the rule with adorned atoms in its body, and add the rules of their demand. head: the relation of the head, if
-        it is adorned."""
+        """Return the rule with adorned atoms in its body, and add the rules of their demand. head: the head's relation."""
         body = list(rule.body)
         known = _add_implied(set(), body)
         for index, literal in enumerate(body):
@@ -148,9 +147,8 @@ class _Demands:
         return rewrite.with_body(replace(rule, head=adorned_head), body)
 
     def _demanded(self, atom: ir.Atom, known: set[str], rule: ir.Rule, earlier: list) -> ir.Atom:
-        """Return the atom adorned by its known arguments, and add the rule for its demand. If no argument is known, mark the
-        relation to be computed whole. known: variables with known values; rule: the rule of the atom; earlier: the literals
-        before it."""
+        """Return the atom adorned by its known arguments, and add the rule for its demand. If none is known, the relation is to
+        be computed whole. known: variables with values; rule: that of the atom; earlier: the literals before it."""
         bound = [_is_known(arg, known) for arg in atom.args]
         if not any(bound):
             self.whole.add(atom.relation)
@@ -174,7 +172,7 @@ class _Demands:
         bound = tuple(column for column, mark in zip(relation.attributes, adornment, strict=True) if mark == "b")
         self.relations[name] = replace(relation, name=name, qualifiers=relation.qualifiers - {"magic"})
         self.relations[f"{name}.demand"] = ir.Relation(f"{name}.demand", bound, span=relation.span)
-        self.waiting.append((relation.name, adornment))
+        self.unadorned.append((relation.name, adornment))
 
 
 def _guarded(rule: ir.Rule, adornment: str) -> ir.Rule:
@@ -193,6 +191,7 @@ def _guarded(rule: ir.Rule, adornment: str) -> ir.Rule:
 
 
 def _computes(node) -> bool:
+    """True if a term or literal contains a computed term."""
     return any(isinstance(part, ir.Call) for part in rewrite.walk(node))
 
 
@@ -202,6 +201,7 @@ def _without_computed(atom: ir.Atom) -> ir.Atom:
 
 
 def _is_known(term: ir.Term, known: set[str]) -> bool:
+    """True for a constant, and for a variable in `known`."""
     return isinstance(term, ir.Const) or isinstance(term, ir.Var) and term.name in known
 
 

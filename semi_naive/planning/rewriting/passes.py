@@ -33,8 +33,8 @@ class Compiled:
     @cached_property
     def loops(self) -> dict[int, StratumLoop]:
         """The loops of strata, each by the number of its first stratum."""
-        found = (StratumLoop(loop, repeated(self.strata, loop)) for loop in self.program.loops)
-        return {loop.numbers[0]: loop for loop in found}
+        loops = (StratumLoop(loop, repeated(self.strata, loop)) for loop in self.program.loops)
+        return {loop.numbers[0]: loop for loop in loops}
 
     @cached_property
     def unjoined_strata(self) -> dict[str, Stratum]:
@@ -82,6 +82,7 @@ def _compiled(program: ir.Program, keep: set[str] | None, given: Iterable[str], 
     joined = join_static(program) if once else program
 
     def finished(program: ir.Program) -> ir.Program:
+        """Apply the last passes, which both forms of the program need."""
         program = halve(program, halves)
         return aggregate_early(keep_classes(program, keep, whole)) if once else program
 
@@ -98,6 +99,6 @@ def _differ_only_in_readers(unjoined: ir.Program, joined: ir.Program) -> bool:
     stratum of one program can replace that of the other."""
     readers = {name for stratum in strata(joined) if any(map(is_static, stratum.reads)) for name in stratum.relations}
     halves = unjoined.relations.keys() - joined.relations.keys()
-    heads_before, heads_after = ({str(rule): rule.head.relation for rule in each.rules} for each in (unjoined, joined))
+    heads_before, heads_after = ({str(rule): rule.head.relation for rule in form.rules} for form in (unjoined, joined))
     heads = {name for _, name in heads_before.items() ^ heads_after.items()}
     return all(name in readers or is_static(name) or name in halves for name in heads)

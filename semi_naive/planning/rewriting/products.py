@@ -65,7 +65,7 @@ def _factors(
 def _components(body: tuple[Literal, ...], of_one_tuple: set[str]) -> list[tuple[Literal, ...]]:
     """Return the groups of literals that variables connect, in the order of their first literals. Groups without an atom, or
     only with atoms of relations of one tuple, are added to the first other group."""
-    atoms = {place for place, each in enumerate(body) if isinstance(each, Atom) and each.relation not in of_one_tuple}
+    atoms = {place for place, part in enumerate(body) if isinstance(part, Atom) and part.relation not in of_one_tuple}
     groups = connected(body) if len(atoms) > 1 else []
     factors = [places for places in groups if not atoms.isdisjoint(places)]
     others = [place for places in groups if places not in factors for place in places]

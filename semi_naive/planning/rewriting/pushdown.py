@@ -33,7 +33,7 @@ def push_down(programs: list[ir.Program], keep: set[str], given: Iterable[str]) 
     if any(program.loops for program in programs):
         return programs, {}
     pushed = _pushed_down(programs, keep, given)
-    narrow = {name: each for name, each in pushed.items() if len(each.read) < each.relation.arity}
+    narrow = {name: pushdown for name, pushdown in pushed.items() if len(pushdown.read) < pushdown.relation.arity}
     return [_narrowed(program, narrow) for program in programs] if narrow else programs, pushed
 
 
@@ -50,14 +50,15 @@ def _narrowed(program: ir.Program, pushed: dict[str, Pushdown]) -> ir.Program:
             return rule
         return replace(rule, head=change(rule.head), body=tuple(rewrite.transform(literal, change) for literal in rule.body))
 
-    relations = program.relations | {name: each.narrowed for name, each in pushed.items() if name in program.relations}
+    relations = program.relations | {name: pushed[name].narrowed for name in pushed if name in program.relations}
     return replace(program, relations=relations, rules=[changed(rule) for rule in program.rules])
 
 
 def _pushed_down(programs: list[ir.Program], keep: set[str], given: Iterable[str]) -> dict[str, Pushdown]:
     """Return the pushdown of each relation of facts that has one."""
     heads = {rule.head.relation for program in programs for rule in program.rules if not is_fact(rule)}
-    whole = {each.relation for program in programs for each in program.directives if each.kind != "input"} | heads | keep
+    directives = chain.from_iterable(program.directives for program in programs)
+    whole = {directive.relation for directive in directives if directive.kind != "input"} | heads | keep
     relations = {name: relation for name, relation in programs[0].relations.items() if relation.plain and relation.arity}
     # where missing values are no error, all columns count
     relations = {name: relation for name, relation in relations.items() if relation.null == ir.NULL_IS_ERROR}
@@ -73,7 +74,7 @@ def _pushed_down(programs: list[ir.Program], keep: set[str], given: Iterable[str
                 if partial[name].is_whole(relations[name]):
                     del partial[name]
     pushed = {name: reading.pushdown(relations[name]) for name, reading in readings.items()}
-    return {name: each for name, each in pushed.items() if each.rows or len(each.read) < each.relation.arity}
+    return {name: part for name, part in pushed.items() if part.rows or len(part.read) < part.relation.arity}
 
 
 @dataclass
@@ -104,8 +105,7 @@ class _Reading:
 
 def _read_body(body: Iterable[ir.Literal], readings: dict[str, _Reading], uses: Counter, counted: bool, bounds: Bounds) -> None:
     """Add the parts of relations that the atoms of a body read to `readings`. uses: the number of occurrences of each variable
-    in the rule; counted: each tuple makes a binding that counts, so all columns are read; bounds: of the comparisons
-    outside the body."""
+    in the rule; counted: all columns are read, as equal bindings count; bounds: of comparisons outside the body."""
     bounds = {name: list(conditions) for name, conditions in bounds.items()}
     for literal in body:
         if isinstance(literal, ir.Compare):
@@ -118,11 +118,12 @@ def _read_body(body: Iterable[ir.Literal], readings: dict[str, _Reading], uses: 
             continue
         for atom in (node for node in rewrite.walk(literal) if isinstance(node, ir.Atom) and node.relation in readings):
             columns = [column for column, arg in enumerate(atom.args) if counted or _is_read(arg, uses)]
-            conditions = [each for column, arg in enumerate(atom.args) for each in _conditions(column, arg, bounds)]
+            conditions = [condition for column, arg in enumerate(atom.args) for condition in _conditions(column, arg, bounds)]
             readings[atom.relation].add(columns, conditions)
 
 
 def _is_read(arg: ir.Term, uses: Counter) -> bool:
+    """True if a rule needs the value of an argument: it is not `_`, nor a variable without another occurrence."""
     return not (isinstance(arg, ir.Wild) or isinstance(arg, ir.Var) and uses[arg.name] == 1)
 
 

@@ -35,8 +35,7 @@ def simplify(program: ir.Program, keep: set[str] | None = None, given: Iterable[
 
 
 def settled(rule: ir.Rule) -> ir.Rule | None:
-    """Fold constants, merge equal variables and drop true literals of a rule, until it does not change. Return None if the body
-    is false."""
+    """Fold constants, merge equal variables and drop true literals of a rule until it is stable. None if its body is false."""
     if not rule.body and all(isinstance(arg, ir.Const) for arg in rule.head.args):  # most facts
         return rule
     while True:
@@ -87,7 +86,7 @@ def without_repetition(rules: list[ir.Rule]) -> list[ir.Rule]:
     >>> print(*without_repetition(rules))
     a(x) :- b(x).
     """
-    kept, seen = [], set()
+    kept, texts = [], set()
     shapes = list(map(_shape_of_rule, rules))
     frequency = Counter(shapes)
     for rule, shape in zip(rules, shapes, strict=True):
@@ -97,9 +96,9 @@ def without_repetition(rules: list[ir.Rule]) -> list[ir.Rule]:
             kept.append(rule)
             continue
         text = rewrite.canonical(rule)
-        if text not in seen or rewrite.has_autoinc(rule):
+        if text not in texts or rewrite.has_autoinc(rule):
             kept.append(rule)
-        seen.add(text)
+        texts.add(text)
     return kept
 
 
@@ -128,23 +127,24 @@ def without_empty(program: ir.Program, given: set[str]) -> list[ir.Rule]:
 
 
 def _nonempty(program: ir.Program, given: set[str]) -> set[str]:
-    """Return the relations that can have tuples: those in `given`, and the heads of rules of which all positive atoms can have
-    tuples."""
+    """Return the relations that can have tuples: those in `given`, and the heads of rules whose positive atoms all can."""
+    # For each rule, the relations of its positive atoms that are not known to be nonempty.
     missing = [{atom.relation for atom in rewrite.positive_atoms(rule.body)} for rule in program.rules]
     readers: dict[str, list[int]] = {}
     for number, relations in enumerate(missing):
         for name in relations:
             readers.setdefault(name, []).append(number)
     nonempty: set[str] = set()
-    waiting = [*given, *(rule.head.relation for rule, relations in zip(program.rules, missing, strict=True) if not relations)]
-    while waiting:
-        if (name := waiting.pop()) in nonempty:
+    derivable = (rule.head.relation for rule, relations in zip(program.rules, missing, strict=True) if not relations)
+    unpropagated = [*given, *derivable]
+    while unpropagated:
+        if (name := unpropagated.pop()) in nonempty:
             continue
         nonempty.add(name)
         for number in readers.get(name, ()):
             missing[number].discard(name)
             if not missing[number]:
-                waiting.append(program.rules[number].head.relation)
+                unpropagated.append(program.rules[number].head.relation)
     return nonempty
 
 
@@ -161,8 +161,7 @@ def without_unused(program: ir.Program, keep: set[str]) -> ir.Program:
 
 
 def substitute_aliases(rule: ir.Rule) -> ir.Rule:
-    """Remove the equations of a variable and another variable or a constant from a rule, and from its aggregates, by
-    substitution.
+    """Remove equations of a variable and another variable or a constant from a rule and its aggregates, by substitution.
 
     >>> kind = ir.Kind.NUMBER
     >>> x, y, z = (ir.Var(name, kind) for name in "xyz")
@@ -178,18 +177,16 @@ def substitute_aliases(rule: ir.Rule) -> ir.Rule:
 
 
 def _without_aliases(reader: Reader, body: tuple, fixed: set[str]) -> tuple[Reader, tuple]:
-    """Return (reader, body) after the substitutions. fixed: variables that must not be replaced, as they belong
-    to a surrounding body."""
-    while (found := _first_alias(body, fixed)) is not None:
-        index, terms = found
+    """Return (reader, body) after the substitutions. fixed: variables of a surrounding body, which stay."""
+    while (alias := _first_alias(body, fixed)) is not None:
+        index, terms = alias
         reader = rewrite.substitute(reader, terms)
         body = tuple(rewrite.substitute(literal, terms) for i, literal in enumerate(body) if i != index)
     return reader, body
 
 
 def _without_aliases_in_aggregates(reader: Reader, body: tuple, outside: set[str]) -> tuple:
-    """Return a body after the substitutions in its aggregates. outside: variables of surrounding bodies, which the
-    aggregates may share."""
+    """Return a body after the substitutions in its aggregates. outside: variables of surrounding bodies."""
     changed = list(body)
     for index, literal in enumerate(body):
         if isinstance(literal, ir.Aggregate):
@@ -203,12 +200,12 @@ def _without_aliases_in_aggregates(reader: Reader, body: tuple, outside: set[str
 
 def _first_alias(body: tuple, fixed: set[str]) -> tuple[int, dict[str, ir.Term]] | None:
     """Return (position, {name: term}) of the first equation that can be removed by substitution; None if there is none."""
-    equations = [(index, each) for index, each in enumerate(body) if isinstance(each, ir.Compare) and each.op == "="]
+    equations = [(index, part) for index, part in enumerate(body) if isinstance(part, ir.Compare) and part.op == "="]
     fixed = fixed | rewrite.results_of(body) if equations else fixed
     for index, literal in equations:
         sides = (literal.left, literal.right)
-        ways = (sides[::-1], sides) if _is_generated(literal.right) else (sides, sides[::-1])
-        for var, term in ways:
+        both_ways = (sides[::-1], sides) if _is_generated(literal.right) else (sides, sides[::-1])
+        for var, term in both_ways:
             if isinstance(var, ir.Var) and var.name not in fixed and _is_alias(var, term, literal.kind):
                 return index, {var.name: term}
     return None
@@ -254,6 +251,7 @@ def _folded(node):
 
 
 def _are_numbers(terms: Iterable[ir.Term]) -> bool:
+    """True if all terms are constants of a numeric kind."""
     return all(isinstance(term, ir.Const) and term.kind in NUMERIC for term in terms)
 
 

@@ -42,7 +42,7 @@ def join_static(program: Program) -> Program:
     extracted = rewrite.Extracted(program, PREFIX)
     for rule in program.rules:
         for literals, kept in _static_joins(rule, cycles.get(rule.head.relation, frozenset())):
-            rest = (literal for literal in rule.body if all(literal is not each for each in literals))
+            rest = (literal for literal in rule.body if all(literal is not joined for joined in literals))
             rule = replace(rule, body=(*rest, extracted.atom(literals, kept, rule)))
         extracted.rules.append(rule)
     return extracted.program()
@@ -54,7 +54,7 @@ def _static_joins(rule: Rule, cycle: frozenset[str]) -> list[tuple[tuple[Literal
     recursive = [atom for atom in positive_atoms(rule.body) if atom.relation in cycle]
     if not recursive or len(rule.body) < MIN_LITERALS or not rewrite.is_plain(rule):
         return []
-    found = []
+    joins = []
     complete = [atom for atom in positive_atoms(rule.body) if atom.relation not in cycle and rewrite.has_simple_arguments(atom)]
     for places in rewrite.connected(complete):
         atoms = [complete[place] for place in places]
@@ -64,8 +64,8 @@ def _static_joins(rule: Rule, cycle: frozenset[str]) -> list[tuple[tuple[Literal
         # To search the atoms for each binding is faster than to make a relation that only filters a recursive atom.
         only_filters = len(kept) > 1 and any(variables_of(atom).keys() >= names for atom in recursive)
         if len(atoms) > 1 and is_narrow and not only_filters:
-            found.append((literals, kept))
-    return found
+            joins.append((literals, kept))
+    return joins
 
 
 def is_static(name: str) -> bool:

@@ -42,7 +42,7 @@ class FoldedBody:
     @property
     def outside(self) -> set[str]:
         """The variables of the body whose values the fold needs: the keys, and those of the targets."""
-        return {*self.keys, *variables_of([each.target for each in self.aggregates])}
+        return {*self.keys, *variables_of([aggregate.target for aggregate in self.aggregates])}
 
     @property
     def least_count(self) -> int:
@@ -56,7 +56,8 @@ class FoldedBody:
 
     def literals(self) -> tuple[Literal, ...]:
         """Return the body of a rule with these parts: each aggregate has a copy of the body, its local variables renamed."""
-        taken = {*variables_of([*self.guards, *self.body, *self.after]), *(each.result.name for each in self.aggregates)}
+        results = {aggregate.result.name for aggregate in self.aggregates}
+        taken = results.union(variables_of([*self.guards, *self.body, *self.after]))
         aggregates = []
         for aggregate in self.aggregates:
             local = {name: var for name, var in variables_of([*self.body, aggregate.target]).items() if name not in self.keys}
@@ -69,19 +70,20 @@ class FoldedBody:
 def fold_of(rule: Rule) -> FoldedBody | None:
     """Return the parts of a rule whose head aggregates its whole body; None for other rules. Only a rule for partial aggregates
     may have guards."""
-    found = [literal for literal in rule.body if isinstance(literal, Aggregate)]
-    results = {aggregate.result.name for aggregate in found}
-    if not found or len(results) < len(found) or any(each.init is not None for each in found) or has_autoinc(rule):
+    folding = [literal for literal in rule.body if isinstance(literal, Aggregate)]
+    results = {aggregate.result.name for aggregate in folding}
+    user_defined = any(aggregate.init is not None for aggregate in folding)
+    if not folding or len(results) < len(folding) or user_defined or has_autoinc(rule):
         return None
-    after = tuple(literal for literal in rule.body if literal not in found and variables_of(literal).keys() & results)
-    plain = [literal for literal in rule.body if literal not in found and literal not in after]
-    number_of_guards = len(plain) - len(found[0].body)  # the body comes after them: see `FoldedBody.literals`
+    after = tuple(literal for literal in rule.body if literal not in folding and variables_of(literal).keys() & results)
+    plain = [literal for literal in rule.body if literal not in folding and literal not in after]
+    number_of_guards = len(plain) - len(folding[0].body)  # the body comes after them: see `FoldedBody.literals`
     guards, body = tuple(plain[:number_of_guards]), tuple(plain[number_of_guards:])
     if number_of_guards < 0 or guards and not is_partial(rule.head.relation):
         return None
     keys: set[str] = set()
     aggregates = []
-    for number, aggregate in enumerate(found):
+    for number, aggregate in enumerate(folding):
         names = _renaming(aggregate.body, body)
         if names is None:
             return None
@@ -132,9 +134,10 @@ def _renaming(body: tuple, other: tuple) -> dict[str, str] | None:
     """Return the one-to-one renaming of variables that turns a body into another: {name: name in the other}. None if there is
     none, or if it gives a variable the name of a different variable of the body."""
     names: dict[str, str] = {}
-    for mine, theirs in zip(walk(body), walk(other), strict=False):
-        if isinstance(mine, Var) and isinstance(theirs, Var) and names.setdefault(mine.name, theirs.name) != theirs.name:
-            return None
+    for node, other_node in zip(walk(body), walk(other), strict=False):
+        if isinstance(node, Var) and isinstance(other_node, Var):
+            if names.setdefault(node.name, other_node.name) != other_node.name:
+                return None
     in_other = variables_of(other)
     if len(set(names.values())) < len(names) or any(name in in_other and name != new for name, new in names.items()):
         return None

@@ -15,7 +15,7 @@ from semi_naive.ra.rules.gathering import Gather, Hold
 from semi_naive.ra.rules.steps import GROUP, Bind, Exchange, Join
 
 
-class Cutting:
+class VersionCutter:
     """The construction of a version from a planned body. Steps are appended to the last segment; exchanges begin a new one.
 
     number: of the version in the job; relations: those on the partitions; groups: the bucket map of the groups of aggregates.
@@ -58,7 +58,8 @@ class Cutting:
         )  # fmt: skip
 
     def _first_read(self) -> tuple[str, tuple, str]:
-        """Return the (relation, order, part) that the version reads first, as in `Version`."""
+        """Return the (relation, order, part) that the version reads first, as in `Version`: the relation whose delta or share
+        each partition scans. Empty if it scans none."""
         steps = [step for segment in self.segments for step in segment]
         read = next((step for step in steps if isinstance(step, Join | Multiway)), None)
         if isinstance(read, Multiway):

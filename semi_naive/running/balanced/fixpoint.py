@@ -33,9 +33,9 @@ class Fixpoint:
         stratum.trace.take_up([], self.recovery.events.get(stratum.local.number, []))
         with memory.working_on(lambda: stratum.local.busiest(self.stratum.iteration), made=lambda: self.stratum.made_so_far()):
             stratum.begin(self.recovery.resume_stratum)
-            return self._go_on()
+            return self._iterate_to_fixpoint()
 
-    def _go_on(self) -> dict:
+    def _iterate_to_fixpoint(self) -> dict:
         """Iterate until the stratum has ended, or the delta is small enough for the driver to finish."""
         stratum, run_ahead = self.stratum, RunAhead.of(self.stratum)
         while stratum.delta_size() and not stratum.local.is_last(stratum.iteration, stratum.count):
@@ -84,7 +84,7 @@ class Fixpoint:
         self.stratum = again = Partitioned(local, before.database, before.cluster, before.config)
         again.trace.take_up(before.trace.record["iterations"], before.trace.record["events"])
         again.begin(lambda stratum: False)  # not from a checkpoint: it takes over the driver's tables
-        return self._go_on()
+        return self._iterate_to_fixpoint()
 
 
 def as_table(relation: PartitionedRelation) -> Table:

@@ -3,8 +3,7 @@
 *Load-balancing Parallel Relational Algebra* (Kumar, Gilray 2020), sections 2 and 3, for rules of any number of atoms. The
 stratum's own relations are divided into buckets and subbuckets. Indexes of other relations are copied to every host if they fit
 (`Placing`). One iteration is one job: scan the delta and join copied indexes; before a join with a partitioned index, send
-bindings to its bucket; send the heads to their home partitions (the all-to-all), and new tuples to the relation's other
-indexes.
+bindings to its bucket; send the heads to their home partitions (the all-to-all), and new tuples to other indexes.
 """
 
 import time
@@ -28,7 +27,7 @@ from semi_naive.ra.rules.context import World
 from semi_naive.ra.rules.evaluate import Version
 from semi_naive.ra.rules.steps import Exchange
 from semi_naive.ra.spark.reports import Report
-from semi_naive.running.balanced.exchange_segments import Cutting
+from semi_naive.running.balanced.exchange_segments import VersionCutter
 from semi_naive.running.balanced.rebalance import Rebalance, joined_only
 from semi_naive.running.balanced.rounds import evaluate_in_rounds, evaluations
 from semi_naive.running.driver.local import Local
@@ -82,7 +81,8 @@ class Partitioned:
 
     def rebalance_if_due(self) -> None:
         """Rebalance the partitions, if that is due after this iteration."""
-        if self.iteration % self.config.check_interval == 0 and self.delta_size() and self.local.again and self.partitions > 1:
+        due = self.iteration % self.config.check_interval == 0 and self.delta_size()
+        if due and self.local.recursive_rules and self.partitions > 1:
             versions = self.compiled_delta_versions() if self.statics.partitioned else []
             self.rebalance(self.relations, joined_only(versions, self.statics.partitioned), self.iteration)
 
@@ -95,7 +95,7 @@ class Partitioned:
         tuples = sum(self.database.count(name) for name in self.stratum.relations)
         return self.trace.finish(tuples=tuples, iterations=self.iteration, disk_bytes=self.cluster.store.bytes())
 
-    # -- where everything is
+    # -- placement
 
     def _place(self) -> None:
         """Plan the rule versions, and make an empty index for each order in which they search a relation of the stratum.
@@ -192,7 +192,7 @@ class Partitioned:
         versions of the job; rule, place, parts, version: see `RuleVersion`."""
         body = self._plan(rule, place, parts, version)
         self.statics.prepare(body, self.iteration)
-        return Cutting(number, rule, body, self.relations | self.statics.partitioned, self.statics.map).version()
+        return VersionCutter(number, rule, body, self.relations | self.statics.partitioned, self.statics.map).version()
 
     # -- iterating
 
@@ -217,9 +217,9 @@ class Partitioned:
         self.end_iteration(rounds)
         phases = []
         for inner, results in enumerate(rounds):
-            arrived = [r for r in results if isinstance(r, Born)]
-            reports = [r for r in results if isinstance(r, Report)] + [r.report for r in arrived]
-            inserted_at_home = [r.report for r in arrived if r.index == 0]
+            arrived = [result for result in results if isinstance(result, Born)]
+            reports = [result for result in results if isinstance(result, Report)] + [born.report for born in arrived]
+            inserted_at_home = [born.report for born in arrived if born.index == 0]  # into the home index
             phases += phases_of(inner, reports, inserted_at_home, self.partitions)
         self.record_job(delta, [self.delta_size()], phases, begun)
 
@@ -229,7 +229,7 @@ class Partitioned:
         born = [result for results in rounds for result in results if isinstance(result, Born)]
         for name, relation in self.relations.items():
             for number, index in enumerate(relation.indexes):
-                index.weigh(each for each in born if (each.relation, each.index) == (name, number))
+                index.weigh(inserted for inserted in born if (inserted.relation, inserted.index) == (name, number))
 
     def world(self) -> World:
         """Return the relations, files and values that tasks read."""
@@ -241,34 +241,35 @@ class Partitioned:
         before it; births: tuples born in each iteration; begun: the time it started."""
         births = births or [0]  # a job without births is recorded as one step
         self.iteration += len(births)
-        self._discard()
+        self._remove_unread_runs()
         self._record(delta, births, phases, begun)
         limits.visit(sum(births))
         limits.check_bytes(lambda: sum(relation.bytes for relation in self.relations.values()), now=True)
         if self.local.growing.due():
-            self.local.growing.look(self.relations)
+            self.local.growing.examine(self.relations)
         if self.local.report_progress:
             self.local.report_progress(self.iteration, delta, sum(relation.count for relation in self.relations.values()))
 
     def _record(self, delta: int, births: list[int], phases: list[dict], begun: float) -> None:
         """Add a job to the trace, with the balance of the stratum's first relation. The arguments are those of `record_job`."""
         seconds = time.perf_counter() - begun
-        busy = sum(max(p["seconds"]) for p in phases)
+        busy = sum(max(phase["seconds"]) for phase in phases)
         shown = self.relations[self.stratum.relations[0]]
         relations = [*self.relations.values(), *self.statics.partitioned.values()]
         copies = sum(stored.size for index in self.statics.replicated.values() for stored in index)
-        held = [copies + sum(each.stored_tuples(partition) for each in relations) for partition in range(self.partitions)]
+        stored = [sum(relation.stored_tuples(number) for relation in relations) for number in range(self.partitions)]
+        held = [copies + tuples for tuples in stored]
         self.trace.iteration(
             self.iteration, delta=delta, born=sum(births), births=births, steps=len(births), phases=phases,
-            seconds=seconds, full=sum(r.count for r in self.relations.values()), driver=max(0.0, seconds - busy),
+            seconds=seconds, full=sum(relation.count for relation in self.relations.values()), driver=max(0.0, seconds - busy),
             relation=shown.name, held=held, **balance_of(shown.home.map, shown.home.sizes),
         )  # fmt: skip
 
-    def _discard(self) -> None:
-        """Remove the runs that were merged or moved since the last call, as no later job reads them."""
-        now = [self._own_runs(partition) for partition in range(self.partitions)]
-        self.cluster.jobs.discard([sorted(before - after) for before, after in zip(self.runs, now, strict=True)])
-        self.runs = now
+    def _remove_unread_runs(self) -> None:
+        """Remove the files of the runs that were merged or moved since the last call, as no later job reads them."""
+        current = [self._own_runs(partition) for partition in range(self.partitions)]
+        self.cluster.jobs.discard([sorted(before - after) for before, after in zip(self.runs, current, strict=True)])
+        self.runs = current
 
     def _own_runs(self, partition: int) -> set[str]:
         """Return the paths of the runs of the stratum's relations on a partition."""
@@ -284,11 +285,10 @@ class Partitioned:
 
     def compiled_delta_versions(self) -> list[Version]:
         """Return the delta versions of the rules, cut into segments."""
-        return [self.compiled(number, *one) for number, one in enumerate(self.local.delta_versions)]
+        return [self.compiled(number, *version) for number, version in enumerate(self.local.delta_versions)]
 
     def _record_costs(self, compiled: list[Version], results: list) -> None:
-        """Record the cost of each rule, and the values that tasks have made, from the results of a job. Raises the first error
-        of a task."""
+        """Record the cost of each rule, and the values that tasks have made, from a job's results. Raises the first error."""
         self.learn_values(compiled, results)
         for report in evaluations(results):
             runs = int(report.partition == 0 and report.facts["begun"])  # all partitions run a rule: that counts once
@@ -305,13 +305,14 @@ class Partitioned:
 
     def learn_values(self, compiled: list[Version], results: Iterable) -> None:
         """Number the symbols and records that tasks have made. Raises the first error of a task."""
-        for report in (r for r in results if isinstance(r, Report)):
+        for report in (result for result in results if isinstance(result, Report)):
             if report.phase == "values":
-                self.database.values.learn(report.facts["made"])
+                self.database.values.learn(report.facts["added"])
             if "error" in report.facts:
                 raise located(EvaluationError(report.facts["error"]), compiled[report.facts["version"]].rule)
 
     def _advance(self) -> None:
+        """Move the tuples of all relations on: `new` becomes the delta, and the delta becomes a part of full."""
         for relation in self.relations.values():
             relation.advance()
 

@@ -1,5 +1,4 @@
-"""Rebalance the partitions between iterations: refine, consolidate, move and copy buckets (*Load-balancing Parallel Relational
-Algebra*, 3.2).
+"""Rebalance partitions between iterations: refine, consolidate, move and copy buckets (Kumar, Gilray 2020, section 3.2).
 
 The decisions are made by `balance.placement`; this module carries them out.
 """
@@ -28,7 +27,8 @@ Numbered = dict[tuple[str, int], PartitionedIndex]  # by relation and number of 
 
 @dataclass
 class Rebalance:
-    """The rebalancing of one stratum, called between two iterations. first_joins: for each index, those of its delta."""
+    """The rebalancing of one stratum, called between two iterations. first_joins: for each index, by (relation, number), the
+    joins that the tuples of its delta take first."""
 
     cluster: Cluster
     config: Config
@@ -47,7 +47,7 @@ class Rebalance:
             for number, index in enumerate(relation.indexes) if relation.reduction is None else ():
                 splits = index.keys < len(index.order)
                 first_joins = self.first_joins.get((name, number), [])
-                partners = {key: each for key, each in statics.items() if joins_in_buckets(index, first_joins, each)}
+                partners = {key: inner for key, inner in statics.items() if joins_in_buckets(index, first_joins, inner)}
                 work, carried = self._work(index, first_joins), self._tuples_copied_along(index, partners.values())
                 change = plan_map_change(index.map, index.sizes, work, self.config, least, splits, carried, outlook)
                 self._rehome(name, number, index, change, iteration)
@@ -128,7 +128,7 @@ class Rebalance:
             Leave(index, change.changed, self.cluster.root, label), Arrive(index, self.cluster.root, label)
         )
         arrived = np.zeros(index.map.partitions, np.int64)
-        for result in (r for r in results if isinstance(r, Moved)):
+        for result in (result for result in results if isinstance(result, Moved)):
             index.full[result.partition], index.delta[result.partition] = result.full, result.delta
             index.sizes = index.sizes + result.sizes
             arrived[result.partition] = result.arrived

@@ -65,12 +65,13 @@ class RunAhead:
         plain = all(distributed.database.program.relations[name].plain for name in names)
         if not config.run_ahead or local.limits or not plain:
             return cls(distributed, False)
-        recursive = [[atom for atom in rule.body if isinstance(atom, Atom) and atom.relation in names] for rule in local.again]
+        bodies = [rule.body for rule in local.recursive_rules]
+        recursive = [[atom for atom in body if isinstance(atom, Atom) and atom.relation in names] for body in bodies]
         linear = bool(recursive) and all(len(atoms) == 1 for atoms in recursive)
         return cls(distributed, linear and (config.threshold is None or config.threshold >= config.run_ahead_budget))
 
     def __call__(self, iterations_left: int) -> bool:
-        """Run at most `iterations_left` iterations. Return False if none can be run ahead."""
+        """Run several iterations in one job, `iterations_left` at most. Return False if none can be run ahead."""
         walk = self.distributed.walk
         if walk and (edges := self._walkable_edges(walk)):
             self._run(*self._walking_job(walk, edges, iterations_left))
@@ -91,15 +92,16 @@ class RunAhead:
             results = distributed.cluster.jobs.job(*tasks(label, cursors))
             absorb(distributed.relations, results)
             distributed.learn_values(versions, results)
-            cursors = [report.facts.get("cursor") for report in _ahead(results)]
+            cursors = [report.facts.get("cursor") for report in _run_ahead_reports(results)]
             if any(cursor is not None for cursor in cursors):
                 distributed.trace.event("roll-over", distributed.iteration + 1, inner=len(rounds), cursors=cursors)
             rounds.append(results)
         distributed.end_iteration(rounds)
         births, phases = [], []
         for inner, results in enumerate(rounds):
-            reports = [r for r in results if isinstance(r, Report)]
-            arrived = [r.report for r in results if isinstance(r, Born) and r.report.phase == "insert"]
+            reports = [result for result in results if isinstance(result, Report)]
+            born = (result for result in results if isinstance(result, Born))
+            arrived = [result.report for result in born if result.report.phase == "insert"]
             inserted = [report for report in arrived if "births" in report.facts]
             births += [report.facts["births"] for report in inserted or reports]
             if inserted:
@@ -108,7 +110,7 @@ class RunAhead:
                 phases.append(phase(inner, "run-ahead", reports, distributed.partitions))
         total = born_by_step(births)
         if versions:
-            mostly_new = 2 * sum(total) > self._charge(versions, _ahead(rounds[0]))
+            mostly_new = 2 * sum(total) > self._charge(versions, _run_ahead_reports(rounds[0]))
             self.budget = max(FIRST_BUDGET_TUPLES, self.budget * 4 if mostly_new else self.budget // 4)
             if not distributed.delta_size():  # the step that found no tuple counts, too
                 total.append(0)
@@ -197,9 +199,9 @@ class RunAhead:
         return tasks, []
 
 
-def _ahead(results: list) -> list[Report]:
+def _run_ahead_reports(results: list) -> list[Report]:
     """Return the reports of the run-ahead among the results of a job, by partition."""
-    reports = (r for r in results if isinstance(r, Report) and r.phase == "run-ahead")
+    reports = (result for result in results if isinstance(result, Report) and result.phase == "run-ahead")
     return sorted(reports, key=lambda report: report.partition)
 
 

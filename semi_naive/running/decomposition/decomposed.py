@@ -28,7 +28,7 @@ from semi_naive.ra.partitions.groups import DealtPieces, Delta, Home, PieceRepor
 from semi_naive.ra.reduce.of_relation import best_of
 from semi_naive.ra.rules.context import World
 from semi_naive.running.choose_plan import NotGroups
-from semi_naive.running.decomposition.pieces import PIECES_PER_CORE, record, relation_of_pieces, run_pieces
+from semi_naive.running.decomposition.pieces import PIECES_PER_CORE, record_pieces, relation_of_pieces, run_pieces
 from semi_naive.running.driver.local import Local
 from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.relations.database import Database
@@ -87,7 +87,7 @@ class Decomposed:
         statics.ensure({index for *_, body in versions for index in body.searched}, 1)
         values = self.cluster.share_values(self.database.values)
         world = World({}, statics.replicated, values, self.cluster.store.path("tries", self.cluster.label("stratum")))
-        deltas = [Delta(self.local.again.index(rule), relation, body.derivation) for rule, relation, body in versions]
+        deltas = [Delta(self.local.recursive_rules.index(rule), relation, body.derivation) for rule, relation, body in versions]
         steps = None if self.config.max_iterations is None else self.config.max_iterations - self.local.iteration
         pieces, dealt = self._deal_base(base)
         task = RunGroups(
@@ -122,8 +122,8 @@ class Decomposed:
         weights = np.zeros(self.map.buckets)
         for slots_of_tuples in slots.values():
             weights += np.bincount(slots_of_tuples, minlength=self.map.buckets)
-        each = PIECES_PER_CORE if self.cluster.local else 1  # on a cluster one task runs all pieces of a partition
-        pieces, piece_of = deal_buckets(weights, self.map, each)
+        # On a cluster one task runs all pieces of a partition.
+        pieces, piece_of = deal_buckets(weights, self.map, PIECES_PER_CORE if self.cluster.local else 1)
         dealt: dict[str, dict[str, DealtPieces]] = {part: {} for part in base}
         for (part, name), slots_of_tuples in slots.items():
             number, words = piece_of[slots_of_tuples], base[part][name].words
@@ -140,11 +140,11 @@ class Decomposed:
         for report in finished:
             if report.error:
                 rule, message = report.error
-                raise located(EvaluationError(message), self.local.again[rule])
-            if report.made:
-                self.database.values.learn(report.made)
+                raise located(EvaluationError(message), self.local.recursive_rules[rule])
+            if report.added:
+                self.database.values.learn(report.added)
             for rule, (seconds, made, born) in report.costs.items():
-                entry = self.local.profile.rule(self.local.again[rule], self.local.number, True)
+                entry = self.local.profile.rule(self.local.recursive_rules[rule], self.local.number, True)
                 entry["seconds"] += float(seconds) / self.cluster.cores
                 entry["made"] += int(made)
                 entry["tuples"] += int(born)
@@ -152,21 +152,21 @@ class Decomposed:
                 entry["runs"] = max(entry["runs"], report.births.size - 1)
         for name, home in self.homes.items():
             self.database.place(name, relation_of_pieces(name, home, self.map, finished), self.cluster)
-        tuples, steps = record(self.trace, finished)
+        tuples, steps = record_pieces(self.trace, finished)
         return self.trace.finish(tuples=tuples, iterations=steps, disk_bytes=self.cluster.store.bytes())
 
 
-def deal_buckets(weights: np.ndarray, placement: BucketMap, each: int) -> tuple[list[tuple[int, int]], np.ndarray]:
+def deal_buckets(weights: np.ndarray, placement: BucketMap, count: int) -> tuple[list[tuple[int, int]], np.ndarray]:
     """Divide buckets into pieces: each bucket, the heaviest first, goes to the lightest of the pieces of its partition.
 
-    weights: the tuples of each bucket; each: the number of pieces of a partition. Return (pieces that are not empty, the
+    weights: the tuples of each bucket; count: the number of pieces of a partition. Return (pieces that are not empty, the
     heaviest first, as (partition, number); for each bucket the number of its piece).
 
     >>> deal_buckets(np.array([5, 1, 3, 3]), BucketMap.deal(4, 1), 2)
     ([(0, 0), (0, 1)], array([0, 0, 1, 1]))
     """
     homes, loads = placement.tables()[1], {}
-    lightest = [[(0, number) for number in range(each)] for _ in range(placement.partitions)]  # heaps
+    lightest = [[(0, number) for number in range(count)] for _ in range(placement.partitions)]  # heaps
     piece_of = np.zeros(weights.size, np.int64)
     for bucket in np.argsort(-weights, kind="stable").tolist():
         if not weights[bucket]:
@@ -175,9 +175,9 @@ def deal_buckets(weights: np.ndarray, placement: BucketMap, each: int) -> tuple[
         load, number = heappop(lightest[partition])
         load += int(weights[bucket])
         heappush(lightest[partition], (load, number))
-        piece_of[bucket] = partition * each + number
-        loads[partition * each + number] = load
+        piece_of[bucket] = partition * count + number
+        loads[partition * count + number] = load
     ordered = sorted(loads, key=lambda piece: -loads[piece])
-    numbers = np.zeros(each * placement.partitions, np.int64)
+    numbers = np.zeros(count * placement.partitions, np.int64)
     numbers[ordered] = np.arange(len(ordered))
-    return [(piece // each, number) for number, piece in enumerate(ordered)], numbers[piece_of]
+    return [(piece // count, number) for number, piece in enumerate(ordered)], numbers[piece_of]

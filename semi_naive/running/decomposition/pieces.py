@@ -45,7 +45,7 @@ def relation_of_pieces(name: str, home: Home, placement: BucketMap, finished: li
     return PartitionedRelation(name, home.arity, [index], home.reduction)
 
 
-def record(trace: Trace, finished: list[PieceReport]) -> tuple[int, int]:
+def record_pieces(trace: Trace, finished: list[PieceReport]) -> tuple[int, int]:
     """Record the evaluation in the trace, as one iteration of many steps. Return (tuples, steps)."""
     births = np.zeros(max((report.births.size for report in finished), default=0), np.int64)  # of each step, in all pieces
     for report in finished:

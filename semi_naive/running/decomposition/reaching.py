@@ -23,7 +23,7 @@ from semi_naive.ra.partitions import parcels
 from semi_naive.ra.partitions.groups import Home
 from semi_naive.ra.partitions.reaching import CountGroups, Reachability, WriteGroups
 from semi_naive.ra.spark.replica import Replica
-from semi_naive.running.decomposition.pieces import PIECES_PER_CORE, record, relation_of_pieces, run_pieces
+from semi_naive.running.decomposition.pieces import PIECES_PER_CORE, record_pieces, relation_of_pieces, run_pieces
 from semi_naive.running.driver.local import Local
 from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.relations.on_partitions import Remade
@@ -34,8 +34,7 @@ MIN_BATCH_EDGES = 20_000_000  # edges followed by all batches from which more pi
 @dataclass
 class Reaching:
     """The evaluation of `shape.relation`, whose rules follow edges and carry `shape.column`, 0 or 1. Tuples that agree in it
-    are a group. local: its evaluation in the driver, which makes the base; reason: why this plan was chosen; shared: the arrays
-    that every host has.
+    are a group. local: its evaluation in the driver, which makes the base; reason: of the plan; shared: arrays on every host.
     """
 
     shape: ReachabilityShape
@@ -65,13 +64,13 @@ class Reaching:
         pieces = [(p, n) for n in range(reached.pieces) for p, groups in enumerate(group_counts) if n * LANES < groups]
         if lazy or not pieces:
             finished = run_pieces(self.cluster, CountGroups(reached), pieces, self.local.report_progress, anywhere=True)
-            tuples, steps = record(trace, finished)
+            tuples, steps = record_pieces(trace, finished)
             database.on_partitions[name] = Remade(reached, self.cluster, tuples, self.shared)
         else:
             ascending, label = self._share("ascending", np.argsort(graph.values)), self.cluster.label("groups")
             task = WriteGroups(reached, name, ascending, self.packing, self.map, self.cluster.root, label)
             finished = run_pieces(self.cluster, task, pieces, self.local.report_progress)
-            tuples, steps = record(trace, finished)
+            tuples, steps = record_pieces(trace, finished)
             home = Home(2, (self.shape.column, 1 - self.shape.column), 1)
             database.place(name, relation_of_pieces(name, home, self.map, finished), self.cluster)
             for replica in self.shared:

@@ -2,15 +2,13 @@
 
     path(x, y, c1) <= path(x, y, c2) :- c2 < c1, open(x).
 
-`worse` is the first atom, `better` the second, and `open(x)` a condition. In semi-naive terms the rule has a version for each
-atom that may be new:
+`worse` is the first atom, `better` the second, and `open(x)` a condition. The rule has a version for each atom that may be new:
 
 1. new worse, all better: a dominated tuple is never born.
 2. known worse, new better: a dominated tuple is removed. What has followed from it stays.
 3. all worse, all better, new condition: a dominated tuple is removed. Only conditions of the same stratum can be new.
 
-A tuple is removed even if the tuple that dominates it is removed as well, as in Soufflé. If domination is transitive, no
-remaining tuple is dominated.
+A tuple is removed even if its dominating tuple is, as in Soufflé. If domination is transitive, none remains dominated.
 """
 
 from __future__ import annotations
@@ -75,10 +73,10 @@ class Dominance:
             Stratum(tuple(self.removals), rules, False), local.number, self.view, indexes, local.profile,
             multiway=local.multiway, cores=local.cores,
         )  # fmt: skip
-        own = {relation.name: [rule for rule in rules if rule.head.relation == relation.removal] for relation in relations}
+        own = [(relation, [rule for rule in rules if rule.head.relation == relation.removal]) for relation in relations]
         self.reductions = {
-            each.name: Undominated(self, each, [SubsumptiveRule.of(rule, each, local.recursive) for rule in own[each.name]])
-            for each in relations
+            relation.name: Undominated(self, relation, [SubsumptiveRule.of(rule, relation, local.recursive) for rule in rules])
+            for relation, rules in own
         }
 
     def advance(self, tables: dict[str, Any]) -> None:
@@ -103,18 +101,18 @@ class Undominated(Reduction):
     rules: list[SubsumptiveRule]
 
     def reduced(self, table: Table, born: Block) -> tuple[Block, Block]:
-        """Return (born, lost). Drop dominated candidates (version 1), and find the known tuples that the remaining candidates
-        dominate (version 2)."""
+        """Return (the candidates in `born` that no tuple dominates, by version 1; the known tuples that these dominate, by
+        version 2)."""
         dominated = [self._dominated(rule, _as_delta(born), _as_delta(born), rule.worse, 0) for rule in self.rules]
-        if known := table.blocks("all", table.home):
+        if older_blocks := table.blocks("all", table.home):
             dominated += [self._dominated(rule, _as_delta(born), table, rule.worse, 1) for rule in self.rules]
         remaining = block_minus(born, self._union(dominated))
-        if not known or not remaining.size:
+        if not older_blocks or not remaining.size:
             return remaining, empty(table.arity)
         return remaining, self._union(self._dominated(rule, table, _as_delta(remaining), rule.better, 2) for rule in self.rules)
 
     def by_conditions(self, tables: dict[str, Any]) -> Block:
-        """Find the tuples that are dominated because a condition has new tuples (version 3)."""
+        """Return the tuples that are dominated because a relation in a rule's condition has new tuples (version 3)."""
         table = tables[self.relation.name]
         new = [(rule, place) for rule in self.rules for place, read in rule.conditions.items() if tables[read].delta_size]
         return self._union(self._dominated(rule, table, table, place, CONDITION + place) for rule, place in new)
@@ -134,13 +132,14 @@ class Undominated(Reduction):
     def _dominated_in_pieces(self, rule: SubsumptiveRule, worse: Table, better: Table, delta: int, number: int) -> Block:
         """Return the dominated tuples, as `_dominated` does, if every tuple must be compared with every other. The dominating
         tuples are taken in pieces, the first of them small: a tuple that one piece dominates is not compared with the rest."""
-        undominated, found = self._union(worse.blocks("all", worse.home)), []
+        undominated, dominated_blocks = self._union(worse.blocks("all", worse.home)), []
         for compared in pieces(better.blocks("all", better.home)):
-            found.append(dominated := self._heads_of_version(rule, _as_delta(undominated), _as_delta(compared), delta, number))
+            dominated = self._heads_of_version(rule, _as_delta(undominated), _as_delta(compared), delta, number)
+            dominated_blocks.append(dominated)
             undominated = block_minus(undominated, dominated)
             if not undominated.size:
                 break
-        return self._union(found)
+        return self._union(dominated_blocks)
 
     def _heads_of_version(self, rule: SubsumptiveRule, worse: Table, better: Table, delta: int, number: int) -> Block:
         """Evaluate one version of a rule, and return its heads: the dominated tuples."""
@@ -164,10 +163,10 @@ def pieces(blocks: list[Block]) -> Iterator[Block]:
         places = np.linspace(0, block.size - 1, FIRST_COMPARED_TUPLES).astype(np.int64)
         yield block.picked(places)
     for block in blocks:
-        begin, many = 0, FIRST_COMPARED_TUPLES * COMPARED_GROWTH
+        begin, size = 0, FIRST_COMPARED_TUPLES * COMPARED_GROWTH
         while begin < block.size:
-            yield block.picked(slice(begin, begin + many))
-            begin, many = begin + many, min(MAX_COMPARED_TUPLES, COMPARED_GROWTH * many)
+            yield block.picked(slice(begin, begin + size))
+            begin, size = begin + size, min(MAX_COMPARED_TUPLES, COMPARED_GROWTH * size)
 
 
 def _as_delta(block: Block) -> Table:

@@ -33,8 +33,8 @@ class Iterations:
     def parts(self, rule: Rule) -> dict[int, str]:
         """Return {place: "delta"} for the atoms of a body that read the number of the iteration: the current number is the
         delta of their relation, and earlier ones are not."""
-        found = [place for place, part in enumerate(rule.body) if isinstance(part, Atom) and part.relation in self.numbers]
-        return dict.fromkeys(found, "delta")
+        places = [place for place, part in enumerate(rule.body) if isinstance(part, Atom) and part.relation in self.numbers]
+        return dict.fromkeys(places, "delta")
 
     def completed(self, number: int, tables: dict[str, Any]) -> None:
         """Add the tuples born in iteration `number`, the deltas of `tables`, to the relations that record them, and set the

@@ -34,7 +34,7 @@ from semi_naive.ra.rules.derive import Derivation, Sink, derivation_slices, is_s
 from semi_naive.ra.tuple_at_a_time.ready import machine_is_ready
 from semi_naive.running.driver.growing import Growing
 from semi_naive.running.driver.iterations import Iterations
-from semi_naive.running.driver.together import Together
+from semi_naive.running.driver.together import ParallelVersions
 from semi_naive.running.progress.profile import Profile
 from semi_naive.running.relations.database import Database
 
@@ -106,18 +106,18 @@ class Local:
             self.dominance = dominance.Dominance(self, dominated, Local)
         removals = self.dominance.removals if self.dominance else ()
         rules = [rule for rule in self.stratum.rules if rule.head.relation not in removals]
-        found = [(rule, versions(rule, recursive)) for rule in rules]
-        self.once = [rule for rule, of_rule in found if not of_rule]
-        self.again = [rule for rule, of_rule in found if of_rule]
+        versions_of_rules = [(rule, versions(rule, recursive)) for rule in rules]
+        self.nonrecursive_rules = [rule for rule, of_rule in versions_of_rules if not of_rule]
+        self.recursive_rules = [rule for rule, of_rule in versions_of_rules if of_rule]
         self.delta_versions = [  # of the recursive rules: one for each atom that may read the delta
             RuleVersion(rule, place, parts | self.iterations.parts(rule), number)
-            for rule, of_rule in found
+            for rule, of_rule in versions_of_rules
             for number, (place, parts) in enumerate(of_rule)
         ]
         self.readers = Counter(version.delta_relation for version in self.delta_versions)  # their number, by delta
         self.small *= len(self.delta_versions)
         self.literals = sum(len(version.rule.body) for version in self.delta_versions)
-        self.growing = Growing(self.again, recursive)
+        self.growing = Growing(self.recursive_rules, recursive)
         self.tables: dict[str, Any] = {}  # the tables of the stratum's relations, while it is evaluated in this process
         self.marks: dict[str, Any] = {}  # by relation, the state to roll back to
         self.shares_indexes = True  # False if bodies have been planned since their indexes were shared
@@ -126,7 +126,7 @@ class Local:
 
     def nonrecursive_versions(self) -> list[RuleVersion]:
         """Return a version of each nonrecursive rule, which reads no delta."""
-        return [RuleVersion(rule, None, self.iterations.parts(rule), 0) for rule in self.once]
+        return [RuleVersion(rule, None, self.iterations.parts(rule), 0) for rule in self.nonrecursive_rules]
 
     def run(self) -> None:
         """Evaluate to the fixpoint. If TooLarge is raised, the iteration that was too large has been rolled back."""
@@ -145,7 +145,7 @@ class Local:
         for version in self.nonrecursive_versions():
             self._derive(*version)
             self._end_rule(version.rule)
-        if not self.again:  # otherwise the next iteration checks it first
+        if not self.recursive_rules:  # otherwise the next iteration checks it first
             self._within_memory()
         self._end_iteration(0)
         self._advance()
@@ -153,7 +153,7 @@ class Local:
     def evaluate_base_for_groups(self) -> None:
         """Evaluate the nonrecursive rules within MAX_BASE_TUPLES, for the decomposed plan; do nothing if they have been."""
         if self.iteration == 0:
-            self.database.collect(names_read(self.once), self.stratum.relations)
+            self.database.collect(names_read(self.nonrecursive_rules), self.stratum.relations)
             budget, self.budget = self.budget, MAX_BASE_TUPLES
             try:
                 self.evaluate_base()
@@ -181,7 +181,7 @@ class Local:
         self.growing.begin()
         while delta := sum(table.delta_size for table in self.tables.values()):
             if self.growing.due():
-                self.growing.look(self.tables)
+                self.growing.examine(self.tables)
             if not self.is_last(self.iteration, self.database.count):
                 if self._suits_machine(delta) and self._by_tuples():
                     continue
@@ -235,10 +235,10 @@ class Local:
     def _by_tuples(self) -> bool:
         """Run iterations on the machine, a tuple at a time. Return True if one was completed."""
         from semi_naive.ra.tuple_at_a_time.assembler import Unknown
-        from semi_naive.running.driver.small import Small
+        from semi_naive.running.driver.small import MachineIterations
 
         try:
-            return Small(self).run()
+            return MachineIterations(self).run()
         except Unknown:  # the machine can run no rule of the stratum
             self.small = 0
             return False
@@ -247,7 +247,7 @@ class Local:
         """True if no iteration follows this one: no rule is recursive, `max_iterations` is reached, or a relation has reached
         its .limitsize. count: a function that returns the number of tuples of a relation."""
         enough = self.max_iterations is not None and iteration >= self.max_iterations
-        return not self.again or enough or any(count(name) >= limit for name, limit in self.limits.items())
+        return not self.recursive_rules or enough or any(count(name) >= limit for name, limit in self.limits.items())
 
     def iterate(self) -> None:
         """Evaluate the delta versions whose delta is not empty, a block at a time. If the tables become too large for this
@@ -262,7 +262,7 @@ class Local:
         self._within_memory()
         delta = sum(table.delta_size for table in self.tables.values())
         due = [version for version in self.delta_versions if self.tables[version.delta_relation].delta_size]
-        if together := Together.of(self, due):
+        if together := ParallelVersions.of(self, due):
             together.run()
             if self.too_many:
                 self._hand_over()
@@ -279,7 +279,7 @@ class Local:
             limits.check_limits()
             limits.check_bytes(self.nbytes)
         self.iteration += 1
-        if self.report_progress and self.again:
+        if self.report_progress and self.recursive_rules:
             self.report_progress(self.iteration, delta, sum(table.count for table in self.tables.values()))
 
     def _derive(self, rule: Rule, place: int | None, parts: dict[int, str], number: int) -> None:
@@ -297,8 +297,7 @@ class Local:
         entry["tuples"] += born
 
     def _end_rule(self, rule: Rule) -> None:
-        """Complete the heads of a rule in this iteration, and count the tuples born by that: a choice-domain chooses among
-        them."""
+        """Complete the heads of a rule in this iteration, and count the tuples born so: a choice-domain chooses among them."""
         if born := self.tables[rule.head.relation].end_rule():
             self.profile.rule(rule, self.number, bool(self.recursive))["tuples"] += born
 
@@ -323,7 +322,7 @@ class Local:
         batches = chain(first_two, batches)
         sliced = len(first_two) == 2 and is_sliceable(derivation)  # the first step may make several batches of its own
         sinks = in_threads(insert, batches, self.cores, stop.set) if sliced else map(insert, batches)
-        counts = [(sink.made, sink.born) for sink in sinks]
+        counts = [(sink.taken, sink.born) for sink in sinks]
         return sum(made for made, _ in counts), sum(born for _, born in counts)
 
     def fill(self, sink: Sink, derivation: Derivation, batch: Batch, stop: Event) -> Sink:
@@ -344,8 +343,7 @@ class Local:
 
     def _exceeds(self) -> bool:
         """True if this iteration makes too much for this process: more words than `budget`, tables beyond `memory`, or a budget
-        is set and the memory of this host is scarce. Raises LimitExceeded at a limit of the evaluation, and OutOfMemory at one
-        of the host."""
+        is set and the memory of this host is scarce. Raises LimitExceeded, or OutOfMemory at a limit of the host."""
         limits.check_limits()
         limits.check_bytes(self.nbytes)
         memory_is_due = memory.check_is_due()
@@ -392,9 +390,8 @@ class Local:
 
     def busiest(self, iteration: int) -> str:
         """Return text for an error: the current iteration, and the rule that has taken most of the time."""
-        entries = {
-            rule.description: self.profile.rule(rule, self.number, bool(self.recursive)) for rule in self.again or self.once
-        }
+        rules = self.recursive_rules or self.nonrecursive_rules
+        entries = {rule.description: self.profile.rule(rule, self.number, bool(self.recursive)) for rule in rules}
         rule = max(entries, key=lambda text: entries[text]["seconds"], default="its facts")
         return f"iteration {iteration + 1}, in {rule}"
 
@@ -415,9 +412,9 @@ class Local:
         key = (id(rule), number)
         if key not in self.bodies or self.bodies[key].outgrown(self.database):
             self.shares_indexes = False
-            made = self.database.orders() if self.charges_for_indexes else None
+            existing_orders = self.database.orders() if self.charges_for_indexes else None
             self.bodies[key] = plan_body(
-                rule, self.database, self.indexes, parts, place, number, multiway=self.multiway, made=made,
+                rule, self.database, self.indexes, parts, place, number, multiway=self.multiway, made=existing_orders,
                 indexed=self._indexed(number), in_driver=self.database if self.for_driver else None, folds=self.for_driver,
                 streams=self.database.streams if self.for_driver else {},
                 lattice=self.database.program.lattice(rule.head.relation),

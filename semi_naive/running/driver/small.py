@@ -1,5 +1,4 @@
-"""Iterations with small deltas: the stratum moves to the tuple-at-a-time machine (`ra.tuple_at_a_time`), which runs many
-iterations without Python, and back.
+"""Iterations with small deltas: the stratum moves to the tuple-at-a-time machine (`ra.tuple_at_a_time`) for them, and back.
 
 It moves back at the fixpoint, when a delta has become large, or if the machine cannot run an iteration. The tables then have
 the contents of the beginning of that iteration, which is evaluated a block at a time, with the same errors.
@@ -27,10 +26,8 @@ MAX_STALE_PLAN_INSTRUCTIONS = 800_000  # instructions of one version and iterati
 MAX_BINARY_JOIN_INSTRUCTIONS = 8_000_000  # instructions of one iteration above which a multiway join would be faster
 
 
-class Small:
-    """Runs iterations of a `Local` on the machine, beginning after one of its iterations. Raises Unknown if the machine can run
-    none of its rules.
-    """
+class MachineIterations:
+    """Runs iterations of a `Local` on the machine, beginning after one of its own. Raises Unknown if it can run no rule."""
 
     def __init__(self, local: Any):
         self.local = local
@@ -39,7 +36,7 @@ class Small:
         self.unrecorded_costs: list[tuple] = []  # (rule, heads made, tuples born, runs, seconds) of the current iteration
         self.machine = Interpreter(
             versions, local.tables, local.limits, local.database, local.slow, local.outer_tables,
-            cores=local.cores, in_threads=in_threads, kept=local.assembled,
+            cores=local.cores, in_threads=in_threads, program_cache=local.assembled,
         )  # fmt: skip
         self.tuples = self.machine.tuples  # tuples at the beginning
         self.tuples_planned_for = max(64, self.tuples)  # growth from fewer tuples is no reason to plan again
@@ -88,13 +85,13 @@ class Small:
         self._check_limits()
         self._report_progress()
         if self.machine.tuples > REPLAN_GROWTH * self.tuples_planned_for:
-            self.machine.leave()
+            self.machine.stop_after_iteration()
         iteration, work_before = self.work_before
         if iteration != self.machine.iterations:
             work_before = self.machine.versions[:, at.WORK].copy()
             self.work_before = self.machine.iterations, work_before
         work = self.machine.versions[:, at.WORK] - work_before
-        slow = [self.machine.known[number] for number in self.machine.binary if work[number] > MAX_BINARY_JOIN_INSTRUCTIONS]
+        slow = [self.machine.runnable[number] for number in self.machine.binary if work[number] > MAX_BINARY_JOIN_INSTRUCTIONS]
         self.local.slow.update(slow)
         stale = (
             self.machine.tuples_before > REPLAN_GROWTH * self.tuples_planned_for and work.max() > MAX_STALE_PLAN_INSTRUCTIONS
@@ -108,16 +105,16 @@ class Small:
         self.charged_work = work
 
     def _check_limits(self) -> None:
-        """Check the limits of the evaluation and of memory, and leave the machine if need be. LimitExceeded, OutOfMemory."""
+        """Check the limits of evaluation and memory; leave the machine if necessary. Raises LimitExceeded, OutOfMemory."""
         limits.check_limits()
         limits.check_bytes(lambda: self.local.nbytes() + self.machine.nbytes)
         if self.local.growing.due():
-            self.machine.leave()  # `Growing` examines the next delta in the tables
+            self.machine.stop_after_iteration()  # `Growing` examines the next delta in the tables
         if memory.check_is_due():
             memory.check_memory()
             scarce = self.local.budget is not None and memory.scarce()
             if scarce or self._exceeds_memory():
-                self.machine.leave()
+                self.machine.stop_after_iteration()
             if scarce:
                 self.local.small = 0  # the next iteration is run a block at a time, and may hand the stratum over
 
@@ -163,19 +160,20 @@ class Small:
         self.unrecorded_costs = []
 
     def _report_progress(self) -> None:
+        """Report the iterations so far, the tuples of the delta and all tuples, if the run has a listener."""
         if self.local.report_progress:
             self.local.report_progress(self.local.iteration + self.machine.iterations, self.machine.delta, self.machine.tuples)
 
     def _location(self) -> str:
         """Return text for an error: the iteration, and the rule that has taken most of the time."""
-        busiest = self.machine.known[int(self.machine.versions[:, at.WORK].argmax())]
+        busiest = self.machine.runnable[int(self.machine.versions[:, at.WORK].argmax())]
         return f"iteration {self.local.iteration + self.machine.iterations + 1}, in {self.bodies[busiest][0].description}"
 
     def _share_time(self, seconds: float) -> None:
         """Record the heads and tuples of each rule, and its share of the seconds, by the instructions of its versions."""
         versions = self.machine.versions
         seconds_per_instruction = seconds / max(1, int(versions[:, at.WORK].sum()))
-        for place, version in zip(self.machine.known, versions.tolist(), strict=True):
+        for place, version in zip(self.machine.runnable, versions.tolist(), strict=True):
             if version[at.RUNS]:
                 counts = version[at.MADE], version[at.BORN], version[at.RUNS]
                 self.unrecorded_costs.append((self.bodies[place][0], *counts, seconds_per_instruction * version[at.WORK]))

@@ -1,5 +1,4 @@
-"""Evaluate several rule versions of one iteration in parallel, each in a thread: most are too small to be divided among
-threads.
+"""Evaluate several rule versions of one iteration in parallel, each in a thread: most are too small to be divided.
 
 The results are added to the tables in the order of the rules, so the statistics of each rule are those of a sequential
 evaluation. Nothing that the threads read changes meanwhile, as new tuples are in no part that rules read.
@@ -27,7 +26,7 @@ Task = tuple[int, Batch]  # a version, by its number, and some of what its first
 
 
 @dataclass
-class Together:
+class ParallelVersions:
     """Some rule versions of a `local.Local`: the rule, the table and the derivation of each."""
 
     local: Any
@@ -35,7 +34,7 @@ class Together:
     stop: Event = field(default_factory=Event)
 
     @classmethod
-    def of(cls, local: Any, rule_versions: Sequence[Any]) -> "Together | None":
+    def of(cls, local: Any, rule_versions: Sequence[Any]) -> "ParallelVersions | None":
         """Return the parallel evaluation of some `RuleVersion`s; None if they are few or small, or depend on the order of the
         rules, by which symbols and records are numbered and reductions compare heads."""
         if (
@@ -62,8 +61,8 @@ class Together:
         entries = [local.profile.rule(rule, local.number, True) for rule, _, _ in self.versions]
         for number, sink, seconds in in_threads(self._run_task, self._tasks(), local.cores, self.stop.set):
             table, entry = self.versions[number][1], entries[number]
-            local.made += sink.made
-            entry["made"] += sink.made
+            local.made += sink.taken
+            entry["made"] += sink.taken
             entry["seconds"] += seconds / local.cores
             entry["tuples"] += sum(table.add(block, self.table_locks[id(table)]) for block in sink.fresh or ())
         for entry in entries:

@@ -10,6 +10,7 @@ import hashlib
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 import semi_naive
@@ -54,7 +55,7 @@ class Checkpoints:
             (r.name, r.attributes, r.lattice, r.eqrel, r.choice, r.dominated, [join.name for join in r.joins], self._facts(r))
             for r in program.relations.values()
         ]
-        limits = [(d.relation, d.parameters) for d in program.directives if d.kind == "limitsize"]
+        limits = [(limit.relation, limit.parameters) for limit in program.directives if limit.kind == "limitsize"]
         parts = config.max_iterations, limits, relations, program.types, list(map(str, program.rules))
         return hashlib.sha256(repr(parts).encode()).hexdigest()
 
@@ -87,7 +88,7 @@ class Checkpoints:
         position, kept, remade = between or ({}, set(), set())
         saved_apart = running.keys() | kept | remade  # or not at all: the next step derives `remade` again
         is_done = {
-            name: number in done for number, each in enumerate(strata) for name in each.relations if name not in saved_apart
+            name: number in done for number, part in enumerate(strata) for name in part.relations if name not in saved_apart
         }
         fresh = [key for key in is_done.items() if key not in self.saved and self._needs_saving(*key)]
         records = self._save_relations(name for name, _ in fresh)
@@ -113,15 +114,15 @@ class Checkpoints:
     def _copy_runs(self, relations: list[PartitionedRelation]) -> None:
         """Copy the runs of some relations that have not been copied; each partition copies its own."""
         parts = [part for relation in relations for part in _saved_parts(relation).values()]
-        located = (each for part in parts for each in _with_partitions(part))
-        fresh = {stored.run.path: (p, stored) for p, stored in located if stored.run.path not in self.copies}
+        located = chain.from_iterable(map(_with_partitions, parts))
+        fresh = {stored.run.path: (number, stored) for number, stored in located if stored.run.path not in self.copies}
         if not fresh:
             return
-        wanted: list[list] = [[] for _ in range(self.cluster.jobs.partitions)]
+        copies: list[list] = [[] for _ in range(self.cluster.jobs.partitions)]
         targets = {path: str(self.files.new(Path(path).name)) for path in fresh}
         for path, (partition, stored) in fresh.items():
-            wanted[partition].append((stored.run, targets[path]))
-        self.cluster.jobs.job(durable.CopyRuns(wanted))
+            copies[partition].append((stored.run, targets[path]))
+        self.cluster.jobs.job(durable.CopyRuns(copies))
         for path, (_, stored) in fresh.items():
             self.copies[path] = durable.to_json(stored, self.files.name(targets[path]))
             self.size += 8 * stored.run.words
@@ -143,19 +144,19 @@ class Checkpoints:
         """Write the tuples of a relation in the driver as one block, and return the record."""
         columns, path = self.database.columns(name), str(self.files.new(name))
         stored = store(path, Block.of(list(columns), columns.shape[1]))
-        self.size += sum(8 * one.run.words for one in stored)
-        return {"block": [durable.to_json(one, self.files.name(path)) for one in stored]}
+        self.size += sum(8 * part.run.words for part in stored)
+        return {"block": [durable.to_json(part, self.files.name(path)) for part in stored]}
 
     def _values(self) -> dict:
         """Write the new symbols and records, and return their record: the files of each lexicon, one for each checkpoint."""
         lexicons = {}
         for name, lexicon in self.run.values.lexicons().items():
             pieces = self.pieces.setdefault(name, [])
-            known = _total_length(pieces)
-            if known < len(lexicon):
+            saved_length = _total_length(pieces)
+            if saved_length < len(lexicon):
                 path = str(self.files.new(name))
-                lexicon.form.save(lexicon.content_from(known), path)
-                pieces.append(self.files.record(path + lexicon.form.suffix, length=len(lexicon) - known))
+                lexicon.form.save(lexicon.content_from(saved_length), path)
+                pieces.append(self.files.record(path + lexicon.form.suffix, length=len(lexicon) - saved_length))
             lexicons[name] = {"dense": lexicon.dense, "pieces": pieces}
         return {"lexicons": lexicons, "counter": self.run.values.counter}
 
@@ -193,7 +194,7 @@ class Checkpoints:
             if manifest["fingerprint"] != self.fingerprint:
                 return None
             inside = [manifest[part]["relations"] for part in ("running", "between") if manifest[part]]
-            relations = [*manifest["relations"].values(), *(record for each in inside for record in each.values())]
+            relations = [*manifest["relations"].values(), *(record for records in inside for record in records.values())]
             self.files.verify(manifest, self.cluster.jobs if any("order" in record for record in relations) else None)
         return manifest
 
@@ -231,7 +232,7 @@ class Checkpoints:
         """Send the saved tuples of some relations to their home partitions: full ones become full, and the delta `new`."""
         for part in ("full", "delta"):
             blocks = {
-                name: ([durable.from_json(one, self.files.path(one)) for one in record[part]], tuple(record["order"]))
+                name: ([durable.from_json(run, self.files.path(run)) for run in record[part]], tuple(record["order"]))
                 for name, record in records.items()
             }
             if any(stored for stored, _ in blocks.values()):
@@ -254,7 +255,7 @@ def _saved_parts(relation: PartitionedRelation) -> dict[str, list]:
 
 
 def _with_partitions(part: list):
-    """Yield (partition, block) for the blocks of a part."""
+    """Yield (partition, block) for the blocks of a part, which are listed by partition."""
     return ((partition, stored) for partition, blocks in enumerate(part) for stored in blocks)
 
 

@@ -172,7 +172,7 @@ class Recovery:
 
     def _derived(self) -> set[str]:
         """Return the relations that have rules."""
-        return {name for each in self.run.strata if each.rules for name in each.relations}
+        return {name for stratum in self.run.strata if stratum.rules for name in stratum.relations}
 
     def _relations_of(self, strata: Iterable[int]) -> set[str]:
         """Return the relations of strata, which are given by their numbers."""

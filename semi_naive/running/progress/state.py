@@ -68,7 +68,8 @@ class RunState:
         kept = self.keeps or self.config.checkpoint_dir or self.compiled.loops
         self.streamed = set() if kept else streamed(self.program)  # relations without a table, while strata are local
         self.looping = {number for loop in self.compiled.loops.values() for number in loop.numbers}
-        self.strata = [replace(stratum, rules=[r for r in stratum.rules if not is_fact(r)]) for stratum in self.compiled.strata]
+        strata = self.compiled.strata
+        self.strata = [replace(stratum, rules=[rule for rule in stratum.rules if not is_fact(rule)]) for stratum in strata]
         self.loading = FactLoader(self)
 
     def nbytes(self) -> int:

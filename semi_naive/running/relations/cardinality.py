@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Set
 
-from semi_naive.planning.joins.fanout import alone
+from semi_naive.planning.joins.fanout import uniform_fanout
 from semi_naive.running.relations.database import Database
 
 ASSUMED_TUPLES = 1000  # the assumed size of a relation without an estimate
@@ -19,10 +19,11 @@ class PartlyKnown:
         """Return the expected number of tuples of `other` that a tuple of `relation` joins with. columns, places: the joined
         columns of `relation` and of `other`."""
         if {relation, other} & self.unknown:
-            return alone(self, other, places)
+            return uniform_fanout(self, other, places)
         return self.database.join_fanout(relation, columns, other, places)
 
     def fewest_fanout(self, relation: str, sides) -> float | None:
+        """Estimate as `Database.fewest_fanout` does; None if a relation is unknown."""
         unknown = {relation, *(other for _, other, _ in sides)} & self.unknown
         return None if unknown else self.database.fewest_fanout(relation, sides)
 
@@ -45,6 +46,7 @@ class Cardinality(PartlyKnown):
         super().__init__(database, self.supposed.keys(), lambda relation, part="all": self.count(relation))
 
     def suppose(self, relation: str, tuples: float) -> None:
+        """Add expected tuples to the size of a relation."""
         self.supposed[relation] = self.supposed.get(relation, 0.0) + tuples
 
     def count(self, relation: str) -> float:

@@ -12,7 +12,7 @@ from semi_naive.host.threads import in_threads
 from semi_naive.io.results.sorted_rows import Blocks, column_keys
 from semi_naive.io.values.bits import BUILT_IN
 from semi_naive.io.values.record_text import TableStyle
-from semi_naive.planning.joins.fanout import alone
+from semi_naive.planning.joins.fanout import uniform_fanout
 from semi_naive.ra.blocks.block import Block, merge_blocks
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.blocks.unpacking import Part, disjoint_blocks, parts_of
@@ -101,7 +101,7 @@ class Database:
             return False
         return table.count >= MIN_INDEXED_TUPLES and bindings >= MIN_REPAYING_BINDINGS * table.count
 
-    def projects(self, relation: str, columns: Order, bindings: float) -> float:
+    def projected_share(self, relation: str, columns: Order, bindings: float) -> float:
         """Return the fraction of a relation's tuples that are distinct in some columns if an index of only these is worth
         building, else 1. bindings: see `repays_index`."""
         if not self.repays_index(relation, bindings):
@@ -212,11 +212,11 @@ class Database:
         """Return an estimate from the tables of some relations, which is cached until a size doubles or halves. key: its name
         and other arguments."""
         counts = [self.count(name) for name in relations]
-        known = self._estimates.setdefault(relations[0], {})
+        cached = self._estimates.setdefault(relations[0], {})
         key = *key, *relations
-        if key not in known or not all(old / 2 <= new <= 2 * old for old, new in zip(known[key][0], counts, strict=True)):
-            known[key] = counts, estimate(*(self.tables[name] for name in relations))
-        return known[key][1]
+        if key not in cached or not all(old / 2 <= new <= 2 * old for old, new in zip(cached[key][0], counts, strict=True)):
+            cached[key] = counts, estimate(*(self.tables[name] for name in relations))
+        return cached[key][1]
 
     def size(self, relation: str, part: str = "all") -> float:
         """Return the number of tuples in a relation, or in its delta."""
@@ -229,10 +229,9 @@ class Database:
         """Estimate how many tuples of `other` a tuple of `relation` joins with. With skew that is more than the average over
         all values. columns, places: the joined columns of `relation` and of `other`."""
         if {relation, other} & self.on_partitions.keys():
-            return alone(self, other, places)
-        return self._estimated(
-            ("fanout", columns, places), lambda one, two: average_partners(one, columns, two, places), relation, other
-        )
+            return uniform_fanout(self, other, places)
+        estimate = lambda table, other_table: average_partners(table, columns, other_table, places)  # noqa: E731
+        return self._estimated(("fanout", columns, places), estimate, relation, other)
 
     def fewest_fanout(self, relation: str, sides) -> float | None:
         """Estimate the least number of tuples that a tuple joins with in any of several relations. sides: (column, other
@@ -249,8 +248,8 @@ class Database:
         sample = self._estimated(
             ("sample", columns), lambda table: draw_columns(table, columns, 0, FANOUT_SAMPLE_TUPLES), relation
         )
-        wanted = [int(evaluate(value, {}, 1, self.values)[0]) for _, value in constants]
-        return estimate_matching(sample, wanted, self.count(relation))
+        wanted_values = [int(evaluate(value, {}, 1, self.values)[0]) for _, value in constants]
+        return estimate_matching(sample, wanted_values, self.count(relation))
 
     def sample(self, relation: str, draw: int) -> tuple[list[np.ndarray], float]:
         """Return (columns of a sample of a relation's tuples, fraction of the tuples in it); ([], 0.0) for a relation on the

@@ -1,6 +1,4 @@
-"""Load facts by Spark's tasks: they read large files and DataFrames, convert the values, and send each tuple to its
-partition.
-"""
+"""Load facts by Spark's tasks: they read large files and DataFrames, convert values, and send each tuple to its partition."""
 
 import os
 from collections.abc import Callable
@@ -78,27 +76,27 @@ class TaskLoader:
         results = bring_home(self.run.cluster, {name: relation}, SendParts(relation, read, symbols, values), records)
         relation.settle()
         self._check(source, results)
-        for report in (r for r in results if isinstance(r, Report) and r.phase == "values"):
-            self.run.values.learn(report.facts["made"])
+        for report in (result for result in results if isinstance(result, Report) and result.phase == "values"):
+            self.run.values.learn(report.facts["added"])
         self.run.database.place(name, relation, self.run.cluster)
 
     def _number_strings(self, source: Source, records, read) -> None:
-        """Number the strings of a source. Each of them passes through the driver once, as Arrow."""
-        found = self.run.cluster.jobs.job(SendSymbols(read, self.run.cluster.jobs.partitions), UniteSymbols(), source=records)
-        self._check(source, found)
-        for strings in (each for each in found if not isinstance(each, Report)):
+        """Number the strings of a source, which pass through the driver once, as Arrow. records, read: see `_deal`."""
+        results = self.run.cluster.jobs.job(SendSymbols(read, self.run.cluster.jobs.partitions), UniteSymbols(), source=records)
+        self._check(source, results)
+        for strings in (result for result in results if not isinstance(result, Report)):
             self.run.values.intern(strings)
 
     @staticmethod
     def _check(source: Source, results) -> None:
         """Raise BadInput for the first fault that tasks have found in a source."""
-        read = [r for r in results if isinstance(r, Report) and r.phase == "read"]
+        read = [result for result in results if isinstance(result, Report) and result.phase == "read"]
         check_reports(source, [(report.received, report.facts["fault"]) for report in read])
 
     def _relation_on_partitions(self, name: str) -> PartitionedRelation:
         """Return a relation on the partitions; one of the driver is moved there, into buckets of its first column."""
-        if known := self.run.database.partitioned(name):
-            return known
+        if existing := self.run.database.partitioned(name):
+            return existing
         arity = self.run.program.relations[name].arity
         relation = PartitionedRelation(name, arity, [PartitionedIndex(tuple(range(arity)), 1, self.run.cluster.bucket_map())])
         table = self.run.database.tables[name]

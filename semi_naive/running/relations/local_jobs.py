@@ -37,18 +37,18 @@ class LocalJobs:
         inputs = self.anchors if source is None else source
         *before, last = tasks
         for task in before:
-            sent = self._everywhere(task, inputs)
+            sent = self._run_on_all(task, inputs)
             inputs = [[] for _ in range(self.partitions)]
             for destination, record in sent:
                 inputs[destination].append(record)
-        return self._everywhere(last, inputs)
+        return self._run_on_all(last, inputs)
 
     def pieces(self, task, pieces: list, report_progress: Callable[..., None] | None = None) -> list:
         """Run a task on pieces of work like `PartitionedJobs.pieces`."""
         self.ran += 1
-        return self._everywhere(task, [[piece] for piece in pieces], report_progress)
+        return self._run_on_all(task, [[piece] for piece in pieces], report_progress)
 
-    def _everywhere(self, task, inputs: list, report_progress: Callable[..., None] | None = None) -> list:
+    def _run_on_all(self, task, inputs: list, report_progress: Callable[..., None] | None = None) -> list:
         """Run a task on the inputs of all partitions, and return the concatenated results. A task has state while it runs, so
         each thread gets a copy of it. `report_progress` is called with the number of finished partitions as `done`."""
 
@@ -57,8 +57,8 @@ class LocalJobs:
 
         results = []
         numbers = range(len(inputs))
-        made = in_threads(run, numbers, self.threads) if self.threads > 1 else map(run, numbers)
-        for done, records in enumerate(made, 1):
+        results_of_partitions = in_threads(run, numbers, self.threads) if self.threads > 1 else map(run, numbers)
+        for done, records in enumerate(results_of_partitions, 1):
             results += records
             if report_progress:
                 report_progress(1, 0, 0, done=done, total=len(inputs))

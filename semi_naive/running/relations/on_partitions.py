@@ -58,8 +58,8 @@ class ReadableRelation(Spread):
         if self.cluster.local:
             relation, pieces = self._thread_pieces
             chunks = (chunk for piece in range(pieces) for chunk in chunks_of(relation, piece))
-            made = in_threads(lambda chunk: [make(columns) for columns in read_columns(relation, chunk)], chunks)
-            return unless_lost(chain.from_iterable(made))
+            results = in_threads(lambda chunk: [make(columns) for columns in read_columns(relation, chunk)], chunks)
+            return unless_lost(chain.from_iterable(results))
         return iter(self._of_tasks(ReadPieces(self.relation, make), streaming))
 
     def _of_tasks(self, task: ReadPieces, streaming: bool) -> Iterable:
@@ -78,8 +78,8 @@ class ReadableRelation(Spread):
         """Collect the tuples as columns (arity, n), 8 bytes a value."""
         columns = np.empty((self.relation.arity, self.count), np.int64)
 
-        def put(some: np.ndarray, begin: int) -> None:
-            columns[:, begin : begin + some.shape[1]] = some
+        def put(columns_read: np.ndarray, begin: int) -> None:
+            columns[:, begin : begin + columns_read.shape[1]] = columns_read
 
         self._collect_into(put)
         return columns
@@ -99,8 +99,8 @@ class ReadableRelation(Spread):
         """Collect the tuples as rows (n, arity). convert: applied to columns (arity, n) first."""
         rows = np.empty((self.count, self.relation.arity), np.int64)
 
-        def put(some: np.ndarray, begin: int) -> None:
-            rows[begin : begin + some.shape[1]] = convert(some).T
+        def put(columns_read: np.ndarray, begin: int) -> None:
+            rows[begin : begin + columns_read.shape[1]] = convert(columns_read).T
 
         self._collect_into(put)
         return rows
@@ -167,7 +167,7 @@ class OnPartitions(InRuns):
 
     @property
     def blocks_of_all_indexes(self) -> Parts:
-        return [[one for index in self.relation.indexes for one in index.full[p]] for p in range(self.pieces)]
+        return [[stored for index in self.relation.indexes for stored in index.full[p]] for p in range(self.pieces)]
 
     @property
     def count(self) -> int:
@@ -201,8 +201,7 @@ class SignedInRuns(InRuns):
 
 @dataclass
 class Remade(ReadableRelation):
-    """A relation whose tuples are computed again whenever they are read. tuples: their number; shared: the arrays that every
-    host has for that."""
+    """A relation whose tuples are computed again whenever they are read. tuples: their number; shared: arrays on every host."""
 
     relation: Reachability
     cluster: Cluster
@@ -223,8 +222,8 @@ class Remade(ReadableRelation):
         return replace(self.relation, pieces=pieces), pieces
 
     def _of_tasks(self, task, streaming):
-        """Return what a task, a function of (number of the piece, records), yields for all pieces, in their order. streaming:
-        fetch a piece at a time, in place of all in one job."""
+        """Return the results of a task, a function of (number of the piece, records), on all pieces in their order. streaming:
+        fetch one piece at a time instead of all in one job."""
         numbers = self.cluster.sc.parallelize(range(self.pieces), self.pieces)  # piece n is partition n
         if streaming:
             return numbers.mapPartitionsWithIndex(task).toLocalIterator(prefetchPartitions=True)

@@ -76,7 +76,7 @@ class SampledWork:
 
     def add(self, body: PlannedBody) -> None:
         """Follow a sample of a body's bindings, to its end or to a step that is not a join or a comparison."""
-        self.bodies.append(list(_Walk(self, body).arrivals()))
+        self.bodies.append(list(_SampleWalk(self, body).arrivals()))
 
     def block(self, index: Index) -> Block:
         """Return all tuples of an index as one block, sorted here."""
@@ -86,6 +86,7 @@ class SampledWork:
         return self._blocks[index]
 
     def buckets_of(self, keys: list[np.ndarray]) -> np.ndarray:
+        """Return the bucket (n,) of each combination of key values. keys: their columns."""
         return bucket_of(combined(np.array(keys, np.int64)), np.uint64(self.map.buckets)).astype(np.int64)
 
     def copies(self, group: int, bucket: int) -> dict[Index, float]:
@@ -126,8 +127,8 @@ class SampledWork:
         return work
 
     def _priced(self, arrival: Arrival, at: np.ndarray | None, states: np.ndarray, work: np.ndarray) -> np.ndarray:
-        """Add the work of an arrival to `work`, and return the partition of each binding after it; -1 - home for a binding in
-        all subbuckets. at: the result for the previous arrival."""
+        """Add the work of an arrival to `work`, and return the partition of each binding after it; -1 - home for a binding that
+        is sent to all subbuckets of its bucket. at: the result for the previous arrival."""
         partitions, weight, home = self.map.partitions, arrival.weight, self.homes[arrival.bucket]
         before = home if at is None else at[arrival.parents]
         before = np.where(before < 0, (-1 - before + arrival.made_in) % partitions, before)
@@ -162,7 +163,7 @@ class SampledWork:
         return self._shares[number, bucket]
 
 
-class _Walk:
+class _SampleWalk:
     """The run of one body on a sample. batch: the bindings, with all their variables; parents: see `Arrival`."""
 
     def __init__(self, work: SampledWork, body: PlannedBody):
@@ -171,22 +172,23 @@ class _Walk:
         self.batch, self.parents, self.made_in = Batch(0, {}), np.empty(0, np.int64), np.empty(0, np.int64)
 
     def arrivals(self):
-        """Yield the arrivals, in order."""
+        """Yield the arrivals at indexes of the sampled bindings of the body: of the scan, and of each step that joins, up to
+        the first step that the sample cannot follow."""
         scan, *steps = self.steps
         if not isinstance(scan, Join) or scan.keys or not self._scan(scan):
             return
-        first = next((step for step in steps if isinstance(step, Exchange)), None)
-        scanned = self._scanned_index(scan, first)
+        first_exchange = next((step for step in steps if isinstance(step, Exchange)), None)
+        scanned = self._scanned_index(scan, first_exchange)
         self.made_in = np.zeros(self.batch.size, np.int64)
-        to = self._buckets([None if scanned is None else first], self.made_in)
+        index_and_bucket = self._buckets([None if scanned is None else first_exchange], self.made_in)
         sent = np.full(self.batch.size, float(scanned is None))  # else the count in these buckets sends them
         subbuckets = self._scanned_subbuckets(scan, scanned)
-        arrival = Arrival(None, *to, subbuckets, self.made_in, self.weight, sent, scanned=True)
+        arrival = Arrival(None, *index_and_bucket, subbuckets, self.made_in, self.weight, sent, scanned=True)
         yield arrival
-        self.parents, move = np.arange(self.batch.size), None
+        self.parents, pending_exchange = np.arange(self.batch.size), None
         for step in steps:
             if isinstance(step, Exchange | Visit):
-                move = step
+                pending_exchange = step
                 continue
             if not self.batch.size or not isinstance(step, Count | Propose | Intersect | Join | Filter):
                 return
@@ -196,10 +198,10 @@ class _Walk:
                 continue
             if not all(self._is_known(search) for search in getattr(step, "steps", (step,))):
                 return
-            arrival = self._arrive(step, move)
-            arrival.scanned = scanned is not None and move is first
+            arrival = self._arrive(step, pending_exchange)
+            arrival.scanned = scanned is not None and pending_exchange is first_exchange
             yield arrival
-            move = None
+            pending_exchange = None
 
     def _scanned_index(self, scan: Join, first: Exchange | None) -> Index | None:
         """Return the index whose buckets the scanned tuples are in, as the first exchange sends them there; or None."""
@@ -238,10 +240,11 @@ class _Walk:
             self.weight = size / rows.size
         for _, name in scan.binds if not size else ():
             atoms = [atom for atom in self.rule.body if getattr(atom, "relation", "") in self.work.known]
-            of = [(a.relation, i) for a in atoms for i, term in enumerate(a.args) if getattr(term, "name", "") == name]
-            if not of or not self.database.count(of[0][0]):
+            terms = [(atom.relation, place, term) for atom in atoms for place, term in enumerate(atom.args)]
+            sources = [(relation, place) for relation, place, term in terms if getattr(term, "name", "") == name]
+            if not sources or not self.database.count(sources[0][0]):
                 return False
-            drawn[name] = self.random.choice(self.database.columns(of[0][0])[of[0][1]], MAX_SAMPLED)
+            drawn[name] = self.random.choice(self.database.columns(sources[0][0])[sources[0][1]], MAX_SAMPLED)
         self.batch = Batch(len(next(iter(drawn.values()), ())), drawn)
         return self.batch.size > 0
 
@@ -256,6 +259,7 @@ class _Walk:
         return np.delete(parents, rows)
 
     def _keep(self, rows: np.ndarray) -> None:
+        """Keep only the bindings at the given rows of the batch."""
         self.batch = Batch(rows.size, self.batch.columns.picked(rows))
         self.parents, self.made_in = self.parents[rows], self.made_in[rows]
 
@@ -300,8 +304,9 @@ class _Walk:
 
     def _ranges(self, searches, chosen: np.ndarray) -> np.ndarray:
         """Return (low, high) of each binding's tuples in the index that it searches (2, n)."""
-        found = [self.work.block((one.relation, one.order)).ranges(self._keys(one), chosen.size) for one in searches]
-        return np.array(found)[chosen, :, np.arange(chosen.size)].T
+        blocks = [self.work.block((search.relation, search.order)) for search in searches]
+        ranges = [block.ranges(self._keys(search), chosen.size) for block, search in zip(blocks, searches, strict=True)]
+        return np.array(ranges)[chosen, :, np.arange(chosen.size)].T
 
     def _extend(self, searches, chosen: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
         """Extend each binding by its tuples, or make an evenly spaced sample of all extensions. low, high: where the tuples of

@@ -30,8 +30,9 @@ def distinct_values(table, column: int) -> float:
     place, blocks = table.home.index(column), table.blocks("all", table.home)
     spaced = [np.arange(0, block.size, step) if step > 1 else None for block in blocks]  # None for all
     sample = np.concatenate([block.column(place, rows) for block, rows in zip(blocks, spaced, strict=True)])
-    found = distinct_among(sample)
-    return float(found * step if found > 0.9 * sample.size else found)  # if almost all of the sample differ, probably all do
+    distinct = distinct_among(sample)
+    # If almost all values of the sample differ, probably all do.
+    return float(distinct * step if distinct > 0.9 * sample.size else distinct)
 
 
 def distinct_among(values: np.ndarray) -> int:
@@ -79,10 +80,10 @@ def _row_words(columns: list[np.ndarray]) -> np.ndarray:
     """Return a word for each row: the value of a single column, or a hash of several. Equal rows have equal words."""
     if len(columns) == 1:
         return columns[0].view(np.uint64)
-    found = np.zeros(columns[0].size, np.uint64)
+    hashes = np.zeros(columns[0].size, np.uint64)
     for column in columns:
-        sampling_kernels.mix_in(found, column)
-    return found
+        sampling_kernels.mix_in(hashes, column)
+    return hashes
 
 
 def fewest_partners(table, sides: Sequence[tuple[int, Any, int]]) -> float:
@@ -99,12 +100,12 @@ def fewest_partners(table, sides: Sequence[tuple[int, Any, int]]) -> float:
     return float(np.mean(fewest)) if columns[0].size else 0.0
 
 
-def estimate_matching(columns: list[np.ndarray], wanted: list[int], total: int) -> float:
+def estimate_matching(columns: list[np.ndarray], wanted_values: list[int], total: int) -> float:
     """Estimate how many of `total` tuples have the wanted values, from a sample of their columns. If no sampled tuple has them,
     the estimate is half of the tuples that one sampled tuple stands for; 0 if all tuples are in the sample."""
-    matching = np.logical_and.reduce([column == value for column, value in zip(columns, wanted, strict=True)])
-    found, tuples_per_sample = int(np.count_nonzero(matching)), total / max(1, columns[0].size)
-    return found * tuples_per_sample if found or tuples_per_sample <= 1 else tuples_per_sample / 2
+    matching = np.logical_and.reduce([column == value for column, value in zip(columns, wanted_values, strict=True)])
+    matches, tuples_per_sample = int(np.count_nonzero(matching)), total / max(1, columns[0].size)
+    return matches * tuples_per_sample if matches or tuples_per_sample <= 1 else tuples_per_sample / 2
 
 
 def draw_columns(table, columns, draw: int, most: int) -> list[np.ndarray]:
@@ -116,11 +117,11 @@ def draw_columns(table, columns, draw: int, most: int) -> list[np.ndarray]:
         rng = np.random.default_rng(draw)  # numpy loads this module at its first use, in 0.01 s
         drawn = [rng.integers(0, block.size, math.ceil(share * block.size)) for block in blocks]
         positions = [words.sort(rows.view(np.uint64)).view(np.int64) for rows in drawn]  # memory is read faster in this order
-    found = []
+    drawn_columns = []
     for place in map(table.home.index, columns):
         parts = [block.column(place, rows) for block, rows in zip(blocks, positions, strict=True)]
-        found.append(np.concatenate(parts) if parts else np.empty(0, np.int64))
-    return found
+        drawn_columns.append(np.concatenate(parts) if parts else np.empty(0, np.int64))
+    return drawn_columns
 
 
 def draw_tuples(table, draw: int) -> tuple[list[np.ndarray], float]:

@@ -58,14 +58,14 @@ def split_hubs(work: SampledWork, fixed: dict[Index, PartitionedIndex | None], t
         evened = _evened(work, {work.united[work.numbers[name]] for name in fixed}, plain, states)
         if plain.max() - work.of_partitions(evened).max() >= max(MIN_SAVED, MIN_SAVED_SHARE * plain.max()):
             states = evened
-    found = {}
+    hubs_of_indexes = {}
     for name, number in work.numbers.items():
         homes, partitions = list(work.map.homes), work.map.partitions
         for bucket in np.flatnonzero(states[number] == SPLIT).tolist():
             homes[bucket] = tuple((homes[bucket][0] + i) % partitions for i in range(partitions))
         copied = np.flatnonzero(states[number] == COPIED).tolist() if number in work.searched else []
-        found[name] = Hubs(replace(work.map, homes=tuple(homes)), copied, work.counts(name, states[number] == SPLIT))
-    return {name: hubs for name, hubs in found.items() if name not in fixed}
+        hubs_of_indexes[name] = Hubs(replace(work.map, homes=tuple(homes)), copied, work.counts(name, states[number] == SPLIT))
+    return {name: hubs for name, hubs in hubs_of_indexes.items() if name not in fixed}
 
 
 def _evened(work: SampledWork, frozen: set[int], plain: np.ndarray, states: np.ndarray) -> np.ndarray:
@@ -86,10 +86,11 @@ def _evened(work: SampledWork, frozen: set[int], plain: np.ndarray, states: np.n
                 if len(chosen) == 1 or (states[members, bucket] == WHOLE).all():
                     changed[members, bucket] = state
                     copies.update(work.copies(group, bucket) if state == COPIED else {})
-            made = work.of_partitions(changed)
-            affordable = made.sum() <= MAX_EXTRA_WORK * plain.sum() and all(allowed[i] >= share for i, share in copies.items())
-            if affordable and _unevenness(made) < unevenness:
-                unevenness, states = _unevenness(made), changed
+            new_work = work.of_partitions(changed)
+            affordable = new_work.sum() <= MAX_EXTRA_WORK * plain.sum()
+            affordable &= all(allowed[index] >= share for index, share in copies.items())
+            if affordable and _unevenness(new_work) < unevenness:
+                unevenness, states = _unevenness(new_work), changed
                 allowed |= {index: allowed[index] - share for index, share in copies.items()}
     return states
 
@@ -100,8 +101,8 @@ def _unevenness(work: np.ndarray) -> float:
 
 
 def with_whole_buckets(bodies: Iterable[PlannedBody]) -> set[Index]:
-    """Return the indexes whose buckets must not be split: not only joins search them. A negation or an aggregate needs whole
-    buckets."""
+    """Return the indexes whose buckets must not be split, because a step other than a join searches them: a negation or an
+    aggregate needs all tuples of a key in one place."""
     whole = set()
     for body in bodies:
         steps = body.derivation.steps

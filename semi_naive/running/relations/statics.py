@@ -1,5 +1,4 @@
-"""The relations of other strata that a stratum on the partitions reads: each index is a file on every host, or in buckets on
-the partitions.
+"""The relations of other strata that a stratum on the partitions reads: each index is a file on every host, or in buckets.
 
 `planning.joins.placing` decides which. A replicated index of a relation on the partitions is written by its partitions.
 Partitioned indexes are built by the shuffle of one job for all of them, unless they exist already.
@@ -55,7 +54,7 @@ class Statics:
 
     def ensure(self, indexes: set[Index], iteration: int) -> None:
         """Make those of some indexes that are missing."""
-        wanted: dict[str, dict] = {}  # the argument of `partition`
+        orders_to_partition: dict[str, dict] = {}  # the argument of `partition`
         for relation, order in sorted(indexes):
             index = relation, order
             if relation in self.placing.own or index in self.replicated or self._index(index):
@@ -63,24 +62,24 @@ class Statics:
             if index not in self.placing.taken and not self.placing(relation, order):  # its placement is not decided yet
                 self.placing.add(index)
             if self.placing(relation, order):
-                wanted.setdefault(relation, {})[order] = min(1, len(order))  # in buckets of its first column
+                orders_to_partition.setdefault(relation, {})[order] = min(1, len(order))  # in buckets of its first column
             else:
                 self._replicate(index, iteration)
-        self.partition(wanted, iteration)
+        self.partition(orders_to_partition, iteration)
 
     def _index(self, index: Index) -> PartitionedIndex | None:
         """Return a partitioned index; None if it does not exist."""
-        found = self.partitioned.get(index[0])
-        return found.index(index[1]) if found else None
+        relation = self.partitioned.get(index[0])
+        return relation.index(index[1]) if relation else None
 
     def _reuse_scanned_index(self, body: PlannedBody) -> None:
         """Let a body that scans a partitioned relation read an existing index in place of a missing one."""
         scan = next((step for step in body.derivation.steps if isinstance(step, Join)), None)
         if scan is None or scan.part != "share" or scan.keys or (scan.relation, scan.order) not in self.placing.partitioned:
             return
-        known = self.partitioned.get(scan.relation)
-        if known and not known.index(scan.order):
-            scan.reorder(known.indexes[0].order)
+        existing = self.partitioned.get(scan.relation)
+        if existing and not existing.index(scan.order):
+            scan.reorder(existing.indexes[0].order)
 
     # -- on every host
 
@@ -136,9 +135,9 @@ class Statics:
             index = indexes[born.relation][born.index]
             index.full[born.partition] = born.full
             index.sizes = index.sizes + born.sizes
-        for name, found in indexes.items():
-            self.partitioned[name].indexes += found
-            for index in found:
+        for name, built in indexes.items():
+            self.partitioned[name].indexes += built
+            for index in built:
                 if index.copies:
                     self._copy(name, index)
                 self._record_partitioned((name, index.order), index, iteration)
@@ -149,9 +148,8 @@ class Statics:
         bodies = [body for body in bodies if any(isinstance(step, Count) for step in body.derivation.steps)]
         indexes = {(name, order): keys for name, orders in wanted.items() for order, keys in orders.items() if name in known}
         whole = with_whole_buckets(bodies)
-        whole |= {
-            index for index, keys in indexes.items() if keys > 1 or len(index[1]) != 2
-        }  # else a value is in several buckets
+        # With more keys, or more columns, the tuples of a value are in several buckets.
+        whole |= {index for index, keys in indexes.items() if keys > 1 or len(index[1]) != 2}
         fixed = {index: self._index(index) for index in indexes if self._index(index) or index in whole}
         if bodies and fixed.keys() < indexes.keys():
             work = SampledWork(self.database, self.map, indexes, known)
@@ -166,8 +164,8 @@ class Statics:
         return PartitionedIndex(order, keys, hubs.map, copies=dict.fromkeys(hubs.copied, everywhere), split_counts=hubs.counts)
 
     def _copy(self, name: str, index: PartitionedIndex) -> None:
-        """Bring the buckets to be copied to all partitions."""
-        homes = (sorted(index.copies.get(b, set()) - set(own)) for b, own in enumerate(index.map.homes))
+        """Copy the buckets of hubs (`PartitionedIndex.copies`) to the partitions that do not have them."""
+        homes = (sorted(index.copies.get(bucket, set()) - set(own)) for bucket, own in enumerate(index.map.homes))
         to = replace(index.map, homes=tuple(map(tuple, homes)))
         label = self.cluster.label(f"{name}-copy")
         for partition, stored in self.cluster.jobs.job(CopyBuckets(index, to), TakeCopy(self.cluster.root, label)):
@@ -196,10 +194,10 @@ class Statics:
             block = union_of_blocks(self.database.blocks(name, "all", order), len(order))
         return (self.cluster.deal(name, block) if block.size else []), order
 
-    def _record_partitioned(self, index: Index, found: PartitionedIndex, iteration: int) -> None:
+    def _record_partitioned(self, index: Index, partitioned_index: PartitionedIndex, iteration: int) -> None:
         """Record in the trace that an index is on the partitions."""
-        size = sum(8 * stored.run.words for part in found.full for stored in part)
-        self._record_placing(index, "partitioned", size, found.map.loads(found.sizes), iteration)
+        size = sum(8 * stored.run.words for part in partitioned_index.full for stored in part)
+        self._record_placing(index, "partitioned", size, partitioned_index.map.loads(partitioned_index.sizes), iteration)
 
     def _record_placing(self, index: Index, how: str, size: int, tuples, iteration: int) -> None:
         """Record in the trace how an index is placed."""

@@ -89,8 +89,7 @@ class Answer(Tuples):
         return self._result.database.count(self.name)
 
     def encoded(self) -> np.ndarray:
-        """Return the tuples as int64 columns (arity, n), collected to this process: numbers as they are, values of other kinds
-        as 64 bits or ids."""
+        """Return the tuples as int64 columns (arity, n), collected here: numbers as they are, other kinds as 64 bits or ids."""
         self._result.check_open()
         return self._result.database.columns(self.name)
 
@@ -146,12 +145,12 @@ class Answer(Tuples):
         self._result.check_open()
         tables = self._result.database
         parts = self.stored.local_columns() if self.stored else (part.columns() for part in tables.parts(self.name))
-        found: list[tuple] = []
+        tuples: list[tuple] = []
         for columns in parts:
-            found += self._tuples(self._converter().plain(columns[:, : count - len(found)]))
-            if len(found) == count:
+            tuples += self._tuples(self._converter().plain(columns[:, : count - len(tuples)]))
+            if len(tuples) == count:
                 break
-        return found
+        return tuples
 
     def to_list(self) -> list[tuple]:
         """Collect the tuples to this process, with Python values: records are tuples too, branches are `Branch`."""
@@ -274,25 +273,25 @@ class Result(Evaluated, Relations):
         from semi_naive.io.files import atomic_files
 
         self.check_open()
-        wanted = [d for d in self.directives if d.kind in ("output", "printsize") and d.relation in self.relations]
+        directives = [out for out in self.directives if out.kind in ("output", "printsize") and out.relation in self.relations]
         if format != "souffle":
             with self._charged_to("write"):
-                return self._print(folder, wanted, format)
+                return self._print(folder, directives, format)
         with self._charged_to("write"), atomic_files():
-            written = [self._write(directive, str(folder)) for directive in wanted]
+            written = [self._write(directive, str(folder)) for directive in directives]
         return [path for path in written if path]
 
-    def _print(self, folder, wanted: list, format: str) -> list[str]:
-        """Print the .output relations in a format, and the .printsize counts to standard error. wanted: the directives."""
+    def _print(self, folder, directives: list, format: str) -> list[str]:
+        """Print the .output relations in a format, and the .printsize counts to standard error. directives: the directives."""
         from semi_naive.io.results.printing import FORMATS, print_relations
 
         if format not in FORMATS or str(folder) != STDOUT:
             expected = f"expected one of {', '.join(FORMATS)}, and all but the first for standard output, '-'"
             raise ValueError(f"format {format!r} for {str(folder)!r}: {expected}")
-        names = list(dict.fromkeys(each.relation for each in wanted if each.kind == "output"))
-        found = [RelationRows(self.relations[name], self.types, self.database.source(name), self.values) for name in names]
-        print_relations(found, format, SimpleNamespace(write=Options().printed))
-        for name in dict.fromkeys(each.relation for each in wanted if each.kind == "printsize"):
+        names = list(dict.fromkeys(out.relation for out in directives if out.kind == "output"))
+        relations = [RelationRows(self.relations[name], self.types, self.database.source(name), self.values) for name in names]
+        print_relations(relations, format, SimpleNamespace(write=Options().print_bytes))
+        for name in dict.fromkeys(out.relation for out in directives if out.kind == "printsize"):
             print(f"{name}\t{self.database.count(name)}", file=sys.stderr)
         return []
 
@@ -347,7 +346,7 @@ class Result(Evaluated, Relations):
 
         self.check_open()
         if pushed := self._run.compiled.pushdown:
-            read = "; ".join(f"{name}: {each.text()}" for name, each in pushed.items())
+            read = "; ".join(f"{name}: {pushdown.text()}" for name, pushdown in pushed.items())
             raise ValueError(f"no proofs: only what the outputs need of the facts was read ({read}); run without only_outputs")
         spread = self.database.on_partitions
         tables = {name: table for name, table in self.database.tables.items() if name not in spread}

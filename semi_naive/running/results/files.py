@@ -38,8 +38,7 @@ def write_answer(answer, path) -> None:
 
 
 def written_by_spark(answer, path) -> bool:
-    """Let Spark write a directory of parquet files, if other hosts have the tuples of an `Answer` or the path is a URI. Return
-    True then."""
+    """Let Spark write a directory of parquet files if other hosts have the tuples, or the path is a URI. Return True then."""
     from semi_naive.io.results.outputs import output_format, write_frame
 
     path = os.fspath(path)

@@ -28,6 +28,7 @@ class ToArrow:
     for_spark: bool = False
 
     def __call__(self, columns: np.ndarray):
+        """Return columns (arity, n) as a record batch."""
         batch = record_batch(self.relation, self.types, self.plain(columns), self.values, self.dictionaries)
         return with_spark_types(batch) if self.for_spark else batch
 

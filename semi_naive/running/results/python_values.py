@@ -21,10 +21,10 @@ def python_values(column: np.ndarray, kind: Kind, values: Values) -> Iterable:
         return encoded_values(column, kind)
     if kind != Kind.SYMBOL:
         numbers = column.view(DTYPES[kind])
-        found = numbers.tolist()
+        python_numbers = numbers.tolist()
         for row in np.flatnonzero(np.isnan(numbers)) if kind == Kind.FLOAT else ():
-            found[row] = math.nan
-        return found
+            python_numbers[row] = math.nan
+        return python_numbers
     ids, places = distinct_in_column(column)
     strings = values.arrow(ids).to_pylist()
     return (strings[place] for place in places.tolist())

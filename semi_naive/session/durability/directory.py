@@ -85,8 +85,7 @@ class WrittenSnapshot:
 
 
 class Directory:
-    """The directory of one session, locked until `close`. Raises StateUnusable if another process has locked it, or if it is
-    damaged."""
+    """The directory of one session, locked until `close`. Raises StateUnusable if another process has it, or it is damaged."""
 
     def __init__(self, path, sync_seconds: float):
         """sync_seconds: seconds after which the log is forced to the disk; 0: with each transaction."""
@@ -167,8 +166,7 @@ class Directory:
 
     def snapshot(self, first: Epoch, upkeep: Upkeep, batches: dict[str, int], registrations: Registrations) -> None:
         """Write a snapshot: blocks, symbols and records that the last snapshot does not have, a new log with the transactions
-        since, then the manifest. first: the first retained epoch, whose contents are written. batches: the last batch of each
-        stream."""
+        since, then the manifest. first: the first retained epoch, which is written. batches: each stream's last batch."""
         with locked(self._writing), afterwards(self._finish_snapshot):
             self._finish_snapshot()
             hashes = fingerprints(upkeep)
@@ -198,7 +196,7 @@ class Directory:
         table = first.tables.get(name)  # None before its first use
         if name in first.spread or isinstance(table, Implied):
             table = None  # the relation is derived again when the directory is opened
-        # spread: derived again; given, whole: the runs of explicit facts and of all tuples
+        # "spread": derived again; "given", "whole": the runs of explicit facts and of all tuples
         entry = {"spread": table is None, "form": tuple_type(relation, upkeep.program.types), "arity": relation.arity}
         if name in first.given:
             entry["given"] = self._write_table(first.given[name], name, blocks)

@@ -28,15 +28,15 @@ def tuple_type(relation: Relation, types: dict) -> str:
     """Return the type of a relation's tuples as text: the kinds of attributes, the reduction of the relation, and the fields of
     records and branches at any depth."""
     fields: dict[str, str] = {}
-    types, waiting = BUILT_IN | types, [type_ for _, type_ in relation.attributes]
-    while waiting:
-        type_ = waiting.pop()
+    types, unvisited = BUILT_IN | types, [type_ for _, type_ in relation.attributes]
+    while unvisited:
+        type_ = unvisited.pop()
         if type_.kind == Kind.RECORD and type_.name not in fields:
             fields[type_.name] = f"[{_field_types(type_.fields, types)}]"
             if type_.branches:
-                branches = (f"{each.name} {{{_field_types(each.fields, types)}}}" for each in type_.branches)
+                branches = (f"{branch.name} {{{_field_types(branch.fields, types)}}}" for branch in type_.branches)
                 fields[type_.name] = " | ".join(branches)
-            waiting += [types[each] for each in type_.field_types]
+            unvisited += [types[name] for name in type_.field_types]
     attributes = ", ".join(_type_name(type_) for _, type_ in relation.attributes)
     reduction = f" {relation.lattice or ''}{' eqrel' * relation.eqrel}".rstrip()
     reduction += f"{relation.choice or ''}{' subsumed' * relation.dominated}"
@@ -46,7 +46,7 @@ def tuple_type(relation: Relation, types: dict) -> str:
 
 def _field_types(fields: tuple, types: dict) -> str:
     """Return the types of fields as text. fields: (name, type) of each; types: by name."""
-    return ", ".join(_type_name(types[each]) for _, each in fields)
+    return ", ".join(_type_name(types[type_name]) for _, type_name in fields)
 
 
 def _type_name(type_) -> str:

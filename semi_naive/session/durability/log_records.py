@@ -37,7 +37,7 @@ def net_changes(logged: list[Arrays], given: dict[str, Table]) -> dict[str, Chan
                 pending[name] = PendingChange(given[name])
             pending[name].add(False, arrays[f"-{name}"])
             pending[name].add(True, arrays[f"+{name}"])
-    changes = {name: each.net()[0] for name, each in pending.items()}
+    changes = {name: relation_pending.net()[0] for name, relation_pending in pending.items()}
     return {name: change for name, change in changes.items() if change.size}
 
 
@@ -67,8 +67,8 @@ def lexicon_as_arrays(name: str, dense: int, content) -> Arrays:
     arrays = {f"{name}.dense": np.array([dense])}
     if isinstance(content, np.ndarray):
         return arrays | {f"{name}.rows": content}
-    data, begins, ends = places_of(content)
-    return arrays | {f"{name}.bytes": data[begins[0] : ends[-1]], f"{name}.lengths": ends - begins}
+    text_bytes, begins, ends = places_of(content)
+    return arrays | {f"{name}.bytes": text_bytes[begins[0] : ends[-1]], f"{name}.lengths": ends - begins}
 
 
 def lexicons_of_record(arrays: Arrays) -> Iterator[tuple[str, int, list[Any]]]:

@@ -5,8 +5,7 @@
 3. Rederive suspects from what remains, apply rules to the new tuples of the relations below, and continue the recursion.
 
 Steps 1 and 3 are evaluated by the balanced plan, with the rules of `planning.maintaining`. Temporary relations contain the
-changed tuples and the contents before the change. If the partitions produce more tuples than the budget allows, OverBudget is
-raised.
+changed tuples and the contents before the change. If the partitions produce more tuples than allowed, OverBudget is raised.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 
 from semi_naive.host import limits
-from semi_naive.planning.maintaining import Begun, Maintained
+from semi_naive.planning.maintaining import Maintained, StartingRules
 from semi_naive.planning.maintaining.flips import AGGREGATED
 from semi_naive.planning.maintaining.names import (
     after,
@@ -71,7 +70,8 @@ class ContinuedStratum(Partitioned):
         if not self.cluster.local:
             self.placing.bytes_of = lambda name: float("inf") if name in self.not_copied else self.database.bytes(name)
         partitions = range(self.partitions)
-        self.initial_paths = {path for each in self.initial.values() for number in partitions for path in each.paths(number)}
+        initial = self.initial.values()
+        self.initial_paths = {path for relation in initial for number in partitions for path in relation.paths(number)}
 
     def _place(self) -> None:
         """Create the indexes that the rules search, reusing those of the initial relations."""
@@ -110,7 +110,7 @@ MAX_STRATUM_HERE = 1 << 24  # tuples of the stratum and its inputs up to which t
 
 
 class AcrossPartitions:
-    """The rules that maintain one stratum on the partitions. Attributes like those of `DeleteRederive`."""
+    """The rules that maintain one stratum on the partitions. Its attributes are those of `DeleteRederive`."""
 
     guards = lacks_counts = False  # tuples have no ticks, so no guard drops suspects; no counts of aggregates are maintained
 
@@ -118,19 +118,20 @@ class AcrossPartitions:
         """Derive the delta rules of a stratum, which can be evaluated on the partitions."""
         self.relations, self.run, self.number = relations, relations.run, number
         self.stratum = self.run.strata[number]
-        declared = [self.run.program.relations[name] for name in self.stratum.relations]
+        relations_of_stratum = [self.run.program.relations[name] for name in self.stratum.relations]
         explicit = {*relations.facts.given, *relations.facts.written} & set(self.stratum.relations)
-        best = {each.name: each.lattice for each in declared if each.lattice}
-        self.deltas = Maintained(self.stratum, explicit, best.keys(), {each.name: each.kinds for each in declared})
+        best = {relation.name: relation.lattice for relation in relations_of_stratum if relation.lattice}
+        kinds = {relation.name: relation.kinds for relation in relations_of_stratum}
+        self.deltas = Maintained(self.stratum, explicit, best.keys(), kinds)
         self.better = best if self.stratum.recursive else {}
-        self.below, self.flips, self.single = self.deltas.below, self.deltas.flips, self.deltas.single
+        self.below, self.flips, self.single_derivation = self.deltas.below, self.deltas.flips, self.deltas.single_derivation
         self.flipped = {flip.relation for flip in self.flips}
 
-    def changes_of_closure(self, own: FactChanges, changes: AllChanges) -> AllChanges | None:
+    def changes_of_closure(self, fact_changes: FactChanges, changes: AllChanges) -> AllChanges | None:
         """Maintain a closure whose pairs are on the partitions, and whose edges are in this process, without reading the pairs.
         Return its change; None if the stratum is no such closure, if to read all pairs is faster, or if more than
-        MAX_CHANGED_PAIRS pairs change. own: changes of explicit facts; changes: those of relations."""
-        closure = self.relations.closure(self.number, own, changes)
+        MAX_CHANGED_PAIRS pairs change. fact_changes: changes of explicit facts; changes: those of relations."""
+        closure = self.relations.closure(self.number, fact_changes, changes)
         spread = self.relations.spread.get(closure.relation) if closure else None
         if closure is None or spread is None:
             return None
@@ -158,32 +159,32 @@ class AcrossPartitions:
             deal_block(cluster, name, updated, change.born)
         return updated
 
-    def can_maintain(self, own: FactChanges, changes: AllChanges, is_bounded: bool) -> bool:
-        """True if delta rules maintain the stratum exactly, and few of its tuples have changed. own: changes of its explicit
-        facts; changes: those of all relations below; is_bounded: as for `DeleteRederive`, which here makes no difference."""
+    def can_maintain(self, fact_changes: FactChanges, changes: AllChanges, is_bounded: bool) -> bool:
+        """True if delta rules maintain the stratum exactly, and few of its tuples have changed. fact_changes: changes of its
+        explicit facts; changes: those of all relations below; is_bounded: not used here."""
         if any(not kinds and self.relations.contents(name).count for name, kinds in self.deltas.kinds.items()):
             return False
         if any(flip.relation in changes and flip.is_whole for flip in self.flips):
             return False
         names = self.below | self.deltas.kinds.keys()
-        return self.relations.few_changed(names, own, changes, MAX_CHANGED_TUPLES, MAX_CHANGED_PART)
+        return self.relations.few_changed(names, fact_changes, changes, MAX_CHANGED_TUPLES, MAX_CHANGED_PART)
 
-    def maintain(self, own: FactChanges, changes: AllChanges, max_bindings: float) -> AllChanges:
+    def maintain(self, fact_changes: FactChanges, changes: AllChanges, max_bindings: float) -> AllChanges:
         """Maintain the stratum by its delta rules: see `DeleteRederive.maintain`."""
         old = {name: self.relations.contents(name) for name in self.stratum.relations}
-        with self._place_of_jobs(own, changes):
+        with self._place_of_jobs(fact_changes, changes):
             with limits.budget(max_bindings):
-                divided = self._maintain(own, changes)
+                divided = self._maintain(fact_changes, changes)
             self.relations.collect_small(self.number, self.stratum)
-            changed = {name: self._change_from(name, each, divided.get(name, each)) for name, each in old.items()}
+            changed = {name: self._change_from(name, contents, divided.get(name, contents)) for name, contents in old.items()}
             for name in filter(is_changes_only, old):  # only the new tuples were there
                 self.relations.set_contents(name, old[name])
             return changed
 
-    def _place_of_jobs(self, own: FactChanges, changes: AllChanges) -> AbstractContextManager:
+    def _place_of_jobs(self, fact_changes: FactChanges, changes: AllChanges) -> AbstractContextManager:
         """Return a context in which jobs run in this process, if they take less time than Spark needs to start them."""
         names = self.stratum.reads | set(self.stratum.relations)
-        changed = sum(change.size for name, change in (*own.items(), *changes.items()) if name in names)
+        changed = sum(change.size for name, change in (*fact_changes.items(), *changes.items()) if name in names)
         small = changed <= MAX_CHANGED_HERE and sum(map(self.run.database.count, names)) <= MAX_STRATUM_HERE
         return self.run.cluster.in_this_process() if small and self.run.cluster.local else nullcontext()
 
@@ -195,34 +196,34 @@ class AcrossPartitions:
             self.relations.set_contents(name, old)
         return change
 
-    def _maintain(self, own: FactChanges, changes: AllChanges) -> dict[str, Contents]:
+    def _maintain(self, fact_changes: FactChanges, changes: AllChanges) -> dict[str, Contents]:
         """Overdelete, rederive and insert. Return the old contents of each relation that had tuples, divided into runs of
-        suspects and runs of the other tuples. own: changes of explicit facts; changes: those of relations below."""
+        suspects and runs of the other tuples. fact_changes: changes of explicit facts; changes: those of relations below."""
         deltas, names = self.deltas, self.stratum.relations
         below = {name: changes[name] for name in self.below & changes.keys()}
         whole = {name: self._partitioned(name) for name in names if self.run.database.count(name)}
         with self._temporary() as put:
             changed = self._put_changes(below, put)
-            suspected = self._overdelete(own, below, changed, put)
+            suspected = self._overdelete(fact_changes, below, changed, put)
             rest, divided = {}, {name: contents for name, contents in suspected.items() if is_changes_only(name)}
             for name, contents in whole.items():
                 rest[name], divided[name] = self._without(contents, suspected.get(name))
-            rederivable = {name for name in suspected if name in own or name not in deltas.single}
-            once = [rule for rule in (*deltas.rederiving, *deltas.restoring()) if rule.head.relation in rederivable]
-            once += self._rules_from(deltas.insertions, changed)
+            rederivable = {name for name in suspected if name in fact_changes or name not in deltas.single_derivation}
+            starting = [rule for rule in (*deltas.rederiving, *deltas.restoring()) if rule.head.relation in rederivable]
+            starting += self._rules_from(deltas.insertions, changed)
             # A relation with best values has one index only. Rules read a copy of it, which may have any index.
             copies = {name: remaining(name) for name in deltas.best}
             for name in deltas.best & whole.keys():
                 put(copies[name], name, OnPartitions(replace(rest[name], name=copies[name]), self.run.cluster))
-            once = [renamed(rule, copies) for rule in once if not names_read([rule]) & (deltas.best - whole.keys())]
+            starting = [renamed(rule, copies) for rule in starting if not names_read([rule]) & (deltas.best - whole.keys())]
             for name in names:  # the evaluation starts from new explicit facts, and from `rest`
                 table = Table(self.run.program.relations[name].arity)
-                if name in own:
-                    table.insert_block(own[name].born)
+                if name in fact_changes:
+                    table.insert_block(fact_changes[name].born)
                 self.relations.set_contents(name, table)
             large = {suspects(name) for name, contents in suspected.items() if contents.count > MAX_COLLECTED_TUPLES}
-            if once or any(change.born.size for change in own.values()):
-                self._evaluate(self.stratum, once, rest, frozenset({*large, *copies.values()}))
+            if starting or any(change.born.size for change in fact_changes.values()):
+                self._evaluate(self.stratum, starting, rest, frozenset({*large, *copies.values()}))
             else:  # nothing is derived
                 for name, relation in rest.items():
                     self.run.database.place(name, relation, self.run.cluster)
@@ -248,30 +249,32 @@ class AcrossPartitions:
                     names.add(temporary)
         return names
 
-    def _rules_from(self, rules: Begun, changed: set[str]) -> list[Rule]:
+    def _rules_from(self, rules: StartingRules, changed: set[str]) -> list[Rule]:
         """Return the rules that begin with a relation in `changed`. Of unchanged relations below, they read the relation itself
         in place of its contents before or after the change."""
         unchanged = {name for name in self.below if not {gained(name), lost(name)} & changed}
         names = {name_of(name): name for name_of in (before, after) for name in unchanged}
         return [renamed(rule, names) for name, rule in rules if name in changed]
 
-    def _overdelete(self, own: FactChanges, below: AllChanges, changed: set[str], put: Put) -> dict[str, PartitionedRelation]:
+    def _overdelete(
+        self, fact_changes: FactChanges, below: AllChanges, changed: set[str], put: Put
+    ) -> dict[str, PartitionedRelation]:
         """Overdelete: return the suspects, tuples that may have lost a derivation, of each relation that has any. The rules
-        read the relations below as they were before the transaction. own: changes of explicit facts; below: those of
+        read the relations below as they were before the transaction. fact_changes: changes of explicit facts; below: those of
         relations below; changed: the temporary relations of changed tuples (`_put_changes`); put: adds a temporary relation."""
         deltas, names = self.deltas, self.stratum.relations
-        deleted = {name: change.lost for name, change in own.items() if change.lost.size}
+        deleted = {name: change.lost for name, change in fact_changes.items() if change.lost.size}
         starting = self._rules_from(deltas.overdeletions, changed)
         starting += [rule for rule in deltas.deleted() if origin(rule.head.relation) in deleted]
         if not starting:
             return {}
         current = {name: self.relations.contents(name) for name in below}
-        for name in deltas.known:
+        for name in deltas.with_facts:
             put(explicit(name), name, self.relations.explicit(name))
         for name in names:
             put(suspects(name), name, Table(self.run.program.relations[name].arity))
         for name in deleted:
-            put(lost(name), name, side(self.run.cluster, lost(name), own[name], born=False))
+            put(lost(name), name, side(self.run.cluster, lost(name), fact_changes[name], born=False))
         for name in below:
             self.relations.set_contents(name, self.relations.before_transaction.contents(name))
         try:
@@ -283,16 +286,16 @@ class AcrossPartitions:
         return {name: contents for name, contents in suspected.items() if contents is not None and contents.count}
 
     def _evaluate(
-        self, stratum: Stratum, once: list[Rule], initial: dict[str, PartitionedRelation],
+        self, stratum: Stratum, starting: list[Rule], initial: dict[str, PartitionedRelation],
         not_copied: frozenset[str],
     ) -> None:  # fmt: skip
-        """Evaluate a stratum on the partitions: first the rules `once`, then its recursive rules to the fixpoint. initial,
-        not_copied: see `ContinuedStratum`."""
+        """Evaluate a stratum on the partitions: first the rules `starting`, then its recursive rules to the fixpoint.
+        initial, not_copied: see `ContinuedStratum`."""
         local = Local(
             stratum, self.number, self.run.database, self.run.indexes, self.run.profile, multiway=self.run.config.multiway,
             returns=MAX_RETURNS_TO_DRIVER, cores=self.run.cluster.driver_cores,
         )  # fmt: skip
-        local.once = once  # in place of the stratum's nonrecursive rules, whose heads are in the relations already
+        local.nonrecursive_rules = starting  # the heads of the stratum's own nonrecursive rules are in the relations already
         self.run.database.cache.clear()
         run = self.run
         partitioned = ContinuedStratum(local, run.database, run.cluster, run.config, initial=initial, not_copied=not_copied)
@@ -327,14 +330,14 @@ class AcrossPartitions:
         return laid_out(self.run.cluster, name, contents, index_of(self.run.cluster, contents.arity, keys))
 
     def _without(
-        self, whole: PartitionedRelation, gone: Contents | PartitionedRelation | None
+        self, whole: PartitionedRelation, removal: Contents | PartitionedRelation | None
     ) -> tuple[PartitionedRelation, PartitionedRelation]:
-        """Remove the tuples `gone` from a relation. Return the rest, and the whole relation, divided into runs of the rest and
-        of the removed tuples."""
-        if gone is None:
+        """Return (rest, divided): a relation without the tuples `removal`, and the whole relation, divided into runs of the
+        rest and runs of the removed tuples."""
+        if removal is None:
             return whole, whole
         cluster = self.run.cluster
-        contents = OnPartitions(gone, cluster) if isinstance(gone, PartitionedRelation) else gone
+        contents = OnPartitions(removal, cluster) if isinstance(removal, PartitionedRelation) else removal
         removed = laid_out(cluster, whole.name, contents, *whole.indexes)
         rest = [only_full(index) for index in whole.indexes]
         for remaining_tuples in cluster.jobs.job(RemoveTuples(whole, removed, cluster.root, cluster.label("rest"))):

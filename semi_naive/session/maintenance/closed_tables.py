@@ -44,22 +44,24 @@ def suspected(relation: Relation, block: Block, table: Table) -> Block:
     """
     if not relation.eqrel:
         return selected_tuples(block, membership(block, table))
+    # The members of a class are the partners of any one of its values.
     values = _keys([np.unique(np.concatenate(block.columns()))])
     blocks = table.blocks("full", (0, 1))
-    partners = [with_prefixes(one, values).column(1) for one in blocks]
+    partners = [with_prefixes(pairs, values).column(1) for pairs in blocks]
     members = _keys([np.unique(np.concatenate([np.empty(0, np.int64), *partners]))])
-    return union_of_blocks([with_prefixes(one, members) for one in blocks], 2)
+    return union_of_blocks([with_prefixes(pairs, members) for pairs in blocks], 2)
 
 
-def explicit_again(relation: Relation, facts: Table, gone: Block | None) -> list[Block]:
-    """Return the explicit facts to insert again after overdeletion: those with the keys of the overdeleted tuples (`gone`); all
-    of an equivalence."""
+def explicit_again(relation: Relation, facts: Table, overdeleted: Block | None) -> list[Block]:
+    """Return the explicit facts to insert again after overdeletion: those with the keys of the overdeleted tuples
+    (`overdeleted`); all of an equivalence."""
     blocks = facts.blocks("all", own_order(facts.arity))
-    if relation.eqrel or gone is None:
+    if relation.eqrel or overdeleted is None:
         return blocks if relation.eqrel else []
-    keys = _keys([gone.column(place) for place in range(gone.arity - 1)], gone.size)
+    keys = _keys([overdeleted.column(place) for place in range(overdeleted.arity - 1)], overdeleted.size)
     return [with_prefixes(block, keys) for block in blocks]
 
 
 def _keys(columns: list[np.ndarray], size: int | None = None) -> Block:
+    """Return a block of keys with these columns. size: their number, needed if there are no columns."""
     return Block.of(columns, columns[0].size if size is None else size)

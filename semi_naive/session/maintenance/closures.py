@@ -55,9 +55,9 @@ def may_change_pairs(edges: Table, change: Change, pairs: Table | None) -> bool:
 def differing(
     edges: list[Block], change: Change, pairs: float, packing: Packing | None = None, cores: int = 1
 ) -> "PairDifference | None":
-    """Return the difference of a closure before and after a change of its edges. edges: the edges after it; pairs: the number
-    of pairs before it; packing: that of the pairs, if they have one. None if that takes longer than to read all pairs. 200 ns
-    an edge."""
+    """Return the difference of a closure before and after a change of its edges; None if computing it takes longer than reading
+    all pairs. 200 ns an edge. edges: the edges after the change; pairs: the number of pairs before it; packing: that of the
+    pairs, if they have one."""
     # The graph has the edges of both moments.
     columns = [block.columns() for block in (*edges, change.lost)]
     dense = graph.intern(np.stack([np.concatenate(column) for column in zip(*columns, strict=True)], axis=1))
@@ -128,20 +128,20 @@ class PairDifference:
     def compute(self, max_pairs: float = inf, max_count: float = inf, expected: int = 0) -> tuple[int, int, Change | None]:
         """Return (number of new pairs, number of lost pairs, the pairs, or None if there are more than max_pairs). Counting
         stops beyond max_count. expected: the number of pairs, if it is known; a quarter of it in words may be used for rows."""
-        came = went = 0
+        gained_count = lost_count = 0
         words_of_strips: tuple[list, list] | None = [], []  # of the new and of the lost pairs; None if there are too many
         for width, rows, begin in self._strips(max(MAX_STRIP_WORDS, expected // 4)):
             sides = rows[::-1], rows  # new pairs are in the rows after the change only, lost ones in those before it
             sizes = [self._surplus_sizes(side, width) for side in sides]
-            came, went = came + sum(sizes[0]), went + sum(sizes[1])
-            words_of_strips = None if came + went > max_pairs else words_of_strips
+            gained_count, lost_count = gained_count + sum(sizes[0]), lost_count + sum(sizes[1])
+            words_of_strips = None if gained_count + lost_count > max_pairs else words_of_strips
             if words_of_strips is not None:
                 strip = np.ascontiguousarray(self.of_bit[:, begin : begin + 64 * width])
                 for words, side, size in zip(words_of_strips, sides, sizes, strict=True):
                     words.append(self._surplus(side, size, width, strip))
-            if came + went > max_count:
+            if gained_count + lost_count > max_count:
                 break
-        return came, went, self._change(*words_of_strips) if words_of_strips is not None else None
+        return gained_count, lost_count, self._change(*words_of_strips) if words_of_strips is not None else None
 
     def _change(self, gained: list[np.ndarray], lost: list[np.ndarray]) -> Change:
         """Return the change with the pairs of arrays of words, gained and lost, each sorted."""
@@ -151,14 +151,14 @@ class PairDifference:
         return Change(*(Block(self.packing, words) for words in merged))
 
     def _strips(self, max_words: int) -> Iterator[tuple[int, list[tuple[np.ndarray, np.ndarray]], int]]:
-        """Yield consecutive strips of rows with up to max_words words together, as (words of a row, [(component of each node,
-        row of each component) before and after the change], the place in `nodes` of the first bit)."""
+        """Yield consecutive strips of the rows of bits, before and after the change, of up to max_words words together. A strip
+        is (words of a row, two pairs (component of each node, row of each component), its first place in `nodes`)."""
         domain = self.graphs[0].size - 1
         bits = np.full(domain, -1)
         bits[self.nodes] = np.arange(self.nodes.size)
         width = max(1, min(-(-self.nodes.size // 64), max_words // max(1, domain)))
         for begin in range(0, self.nodes.size, 64 * width):
-            reach = lambda one, begin=begin: graph.mark_reached(*self.graphs, *one, bits - begin, width)  # noqa: E731
+            reach = lambda component, begin=begin: graph.mark_reached(*self.graphs, *component, bits - begin, width)  # noqa: E731
             rows = in_threads(reach, self.components, self.cores)
             yield width, [(component, row) for (_, component, _), row in zip(self.components, rows, strict=True)], begin
 
@@ -166,7 +166,7 @@ class PairDifference:
         """Return for each range of nodes the number of bits that the first rows have and the second ones have not. rows: as
         yielded by `_strips`; width: the words of a row."""
         (component, bits), (other_component, other_bits) = rows
-        size = lambda part: graph.surplus_size(component, bits, other_component, other_bits, width, *part)  # noqa: E731
+        size = lambda nodes: graph.surplus_size(component, bits, other_component, other_bits, width, *nodes)  # noqa: E731
         return list(in_threads(size, self.ranges, self.cores))
 
     def _surplus(self, rows, sizes: list[int], width: int, strip: np.ndarray) -> np.ndarray:
@@ -175,8 +175,11 @@ class PairDifference:
         (component, bits), (other_component, other_bits) = rows
         begins = [0, *accumulate(sizes)]
         words = np.empty((self.of_node.shape[0], begins[-1]), np.uint64)
-        fill = lambda part: graph.surplus(  # noqa: E731
-            component, bits, other_component, other_bits, width, *part[0], self.of_node, strip, words, part[1])  # fmt: skip
+
+        def fill(nodes_and_begin: tuple[tuple[int, int], int]) -> None:
+            nodes, begin = nodes_and_begin
+            graph.surplus(component, bits, other_component, other_bits, width, *nodes, self.of_node, strip, words, begin)
+
         deque(in_threads(fill, zip(self.ranges, begins, strict=False), self.cores), 0)
         return words
 
@@ -207,11 +210,11 @@ def _reachable(indptr: np.ndarray, targets: np.ndarray, starts: np.ndarray) -> n
     return np.flatnonzero(reached)
 
 
-def _words(values: np.ndarray, known: Packing | None) -> tuple[Packing, np.ndarray, np.ndarray]:
+def _words(values: np.ndarray, preferred: Packing | None) -> tuple[Packing, np.ndarray, np.ndarray]:
     """Return (packing of pairs, words with each value in the first place, words with each value in the second place), both
-    (lanes, n). The known packing is used if it fits."""
+    (lanes, n). The preferred packing is used if it fits."""
     bounds = bounds_of([values]) * 2
-    packing = known if known and fits(bounds, known) else roomy(bounds)
+    packing = preferred if preferred and fits(bounds, preferred) else roomy(bounds)
     first, second = (np.full(values.size, low) for low, _ in packing.bounds)  # the values that are packed as zeros
     size = values.size
     return packing, pack_columns([values, second], packing, size), pack_columns([first, values], packing, size)

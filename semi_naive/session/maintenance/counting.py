@@ -51,9 +51,9 @@ class BodyVersion(NamedTuple):
 
 @dataclass
 class Counts:
-    """The counts of the aggregates of one stratum, and the plans that maintain them.
-    local: the evaluation of the stratum, an `Incremental`. bodies: the planned bodies, by the key of the
-    version. visited: the bindings that it took to count all of an aggregate, by its relation."""
+    """The counts of the aggregates of one stratum, and the plans that maintain them. local: the evaluation of the stratum, an
+    `Incremental`. bodies: the planned bodies, by the key of the version. visited: the bindings that it took to count all of an
+    aggregate, by its relation."""
 
     local: Any
     counted: list[CountedAggregate]
@@ -63,11 +63,10 @@ class Counts:
     @property
     def missing(self) -> list[CountedAggregate]:
         """The aggregates whose counts are unknown."""
-        return [each for each in self.counted if each.relation not in self.local.database.tables]
+        return [aggregate for aggregate in self.counted if aggregate.relation not in self.local.database.tables]
 
     def count_missing(self, changes: Mapping[str, Change]) -> None:
-        """Count the bindings of aggregates without counts before the change. This takes as long as a recomputation. changes:
-        those of relations."""
+        """Count the bindings of aggregates without counts before the changes. This takes as long as a recomputation."""
         tables = self.local.database.tables
         read = set().union(*(aggregate.reads for aggregate in self.missing))
         with before_changes(tables, {name: change for name, change in changes.items() if name in read}):
@@ -75,8 +74,7 @@ class Counts:
                 tables[aggregate.relation] = self.whole(aggregate)
 
     def update(self, changes: Mapping[str, Change]) -> dict[str, Change]:
-        """Update the counts of aggregates, and return their changes. Their tables have the new counts as their delta. changes:
-        those of relations."""
+        """Update the counts of aggregates by changes of relations. Return theirs: their tables have the new counts as delta."""
         tables, changes_of_counts = self.local.database.tables, {}
         for aggregate in self.counted:
             if below := {name: changes[name] for name in aggregate.reads & changes.keys()}:
@@ -106,45 +104,46 @@ class Counts:
         return settled_table([_block(groups, sums, sums != 0)])
 
     def max_bindings(self, aggregate: CountedAggregate, below: dict[str, Change]) -> float:
-        """Return the number of bindings that an update of an aggregate's counts may visit before counting all is faster; 0 if
-        it is at once. An atom of whose relation a part has changed is expected to gain or lose this part of the bindings.
-        below: the changes."""
+        """Return the most bindings that an update of an aggregate's counts may visit, beyond which counting all is faster; 0 if
+        that is faster at once. If a fraction of an atom's relation has changed, the same fraction of the bindings is expected
+        to be gained or lost. below: the changes."""
         sizes = {name: self.local.database.count(name) + change.lost_count for name, change in below.items()}
-        read = (each.relation for each in map(atom_of, aggregate.body) if each is not None and each.relation in below)
-        part = sum(below[name].size / sizes[name] for name in read)
+        read = (atom.relation for atom in map(atom_of, aggregate.body) if atom is not None and atom.relation in below)
+        fraction = sum(below[name].size / sizes[name] for name in read)
         visited = self.visited[aggregate.relation]
-        return min(MAX_EXCESS * part, MAX_VISITED_PART) * visited if part <= MAX_EXPECTED_PART else 0
+        return min(MAX_EXCESS * fraction, MAX_VISITED_PART) * visited if fraction <= MAX_EXPECTED_PART else 0
 
     def changed(self, aggregate: CountedAggregate, below: dict[str, Change], gained: bool) -> list[Part]:
         """Evaluate the bindings that the body of an aggregate has gained or, if not `gained`, lost. below: the changes of
         relations that it reads. The caller has set the delta of each to its new, or to its lost, tuples."""
-        wanted: list[BodyVersion] = []
+        body_versions: list[BodyVersion] = []
         temporary: dict[str, Table] = {}
-        own, other = ("born", "lost") if gained else ("lost", "born")  # the changed tuples of an atom, and of a negated one
-        negations = [each for each in aggregate.body if isinstance(each, Not) and each.atom.relation in below]
+        # The changed tuples of an atom, and those of a negated one, that give these bindings.
+        changed_side, flipping_side = ("born", "lost") if gained else ("lost", "born")
+        negations = [literal for literal in aggregate.body if isinstance(literal, Not) and literal.atom.relation in below]
         for number, negation in enumerate(negations):
-            block = getattr(below[negation.atom.relation], other)
+            block = getattr(below[negation.atom.relation], flipping_side)
             temporary[_changed_tuples_of_negated(aggregate, number)] = as_delta([block])
-            temporary[_flipping(aggregate, number)] = as_delta([_projected(block, negation.atom)])
+            temporary[_flipping_projection(aggregate, number)] = as_delta([_projected(block, negation.atom)])
         self.local.indexes.arities.update({name: table.arity for name, table in temporary.items()})
         with tables_replaced(self.local.database.tables, temporary):
             rule = Rule(aggregate.atom, aggregate.body)
             atoms_aside = (
-                replace(each.atom, relation=_changed_tuples_of_negated(aggregate, number))
-                for number, each in enumerate(negations)
+                replace(negation.atom, relation=_changed_tuples_of_negated(aggregate, number))
+                for number, negation in enumerate(negations)
             )
             unchanged = tuple(map(Not, atoms_aside))  # keep bindings that no changed tuple of a negated atom affects
             for place, parts in versions(rule, aggregate.reads):
-                if (change := below.get(aggregate.body[place].relation)) and getattr(change, own).size:
+                if (change := below.get(aggregate.body[place].relation)) and getattr(change, changed_side).size:
                     key = aggregate.relation, place, *negations
-                    wanted.append(BodyVersion(aggregate.body + unchanged, parts, place, key))
+                    body_versions.append(BodyVersion(aggregate.body + unchanged, parts, place, key))
             for number, negation in enumerate(negations):
-                if getattr(below[negation.atom.relation], other).size:
+                if getattr(below[negation.atom.relation], flipping_side).size:
                     terms = tuple(term for term in negation.atom.args if not isinstance(term, Wild))
-                    body = (Atom(_flipping(aggregate, number), terms), *aggregate.body, *unchanged[number + 1 :])
+                    body = (Atom(_flipping_projection(aggregate, number), terms), *aggregate.body, *unchanged[number + 1 :])
                     key = aggregate.relation, number, negation, *negations
-                    wanted.append(BodyVersion(body, {0: "delta"}, 0, key))
-            return self._evaluate(aggregate, wanted)
+                    body_versions.append(BodyVersion(body, {0: "delta"}, 0, key))
+            return self._evaluate(aggregate, body_versions)
 
     def change(self, aggregate: CountedAggregate, gained: list[Part], lost: list[Part]) -> Change:
         """Return the change of the relation of counts by the bindings gained and lost. Its table is that before the change."""
@@ -172,22 +171,22 @@ class Counts:
         np.add.at(sums, group_of, weights)
         return groups.columns(), sums
 
-    def _evaluate(self, aggregate: CountedAggregate, wanted: list[BodyVersion]) -> list[Part]:
+    def _evaluate(self, aggregate: CountedAggregate, body_versions: list[BodyVersion]) -> list[Part]:
         """Evaluate versions of an aggregate's body. Versions, and slices of a large one, share the cores."""
-        local, context, names = self.local, self.local.database, [each.name for each in aggregate.outer]
-        for version in wanted:
+        local, context, names = self.local, self.local.database, [variable.name for variable in aggregate.outer]
+        for version in body_versions:
             self._plan(aggregate, version)
-        planned = [self._plan(aggregate, version) for version in wanted]  # again, with the indexes that all versions share
+        planned = [self._plan(aggregate, version) for version in body_versions]  # again, with the indexes that all share
         for relation, order in set().union(*map(searched_indexes, planned)):
             context.blocks(relation, "all", order)  # builds the index before threads need it
 
         def evaluate_slice(steps_and_batch: tuple[list, Batch]) -> Part:
             steps, batch = steps_and_batch
             bindings = run_steps(steps[1:], batch, context)  # the first step has read the batch
-            return self._sum(aggregate, [self._with_weights(aggregate, each, names) for each in bindings])
+            return self._sum(aggregate, [self._with_weights(aggregate, batch, names) for batch in bindings])
 
         derivations = (Derivation(steps, aggregate.relation, ()) for steps in planned)
-        slices = ((each.steps, batch) for each in derivations for batch in derivation_slices(each, context, local.cores))
+        slices = ((plan.steps, batch) for plan in derivations for batch in derivation_slices(plan, context, local.cores))
         first = list(islice(slices, 2))
         in_one_thread = len(first) < 2 or sum(batch.size for _, batch in first) < MIN_TUPLES_TO_SHARE
         try:
@@ -197,8 +196,8 @@ class Counts:
             raise located(error, aggregate.rule) from None
 
     def _with_weights(self, aggregate: CountedAggregate, batch: Batch, names: list[str]) -> Part:
-        """Return the part of a batch of bindings. A weight is the number of equal bindings; for a sum it is multiplied by the
-        value. names: those of the outer variables."""
+        """Return a batch of an aggregate's bindings as (columns of the outer variables `names`, weight of each binding). A
+        weight is the number of equal bindings, for a sum times the value."""
         weights = batch.columns.get(WEIGHT, np.ones(batch.size, np.int64))
         if (target := aggregate.literal.target) is not None:
             column = evaluate(target, batch.columns, batch.size, self.local.database.values)
@@ -236,8 +235,8 @@ def _changed_tuples_of_negated(aggregate: CountedAggregate, number: int) -> str:
     return f"{aggregate.relation}~{number}"
 
 
-def _flipping(aggregate: CountedAggregate, number: int) -> str:
-    """Name the projection of these tuples to the columns that the atom binds."""
+def _flipping_projection(aggregate: CountedAggregate, number: int) -> str:
+    """Return the name of the temporary relation of these tuples, projected to the columns that the atom binds."""
     return f"{aggregate.relation}!{number}"
 
 
@@ -247,6 +246,6 @@ def _projected(block: Block, atom: Atom) -> Block:
     return Block.of(columns, block.size)
 
 
-def _block(groups: list[np.ndarray], counts: np.ndarray, wanted: np.ndarray) -> Block:
+def _block(groups: list[np.ndarray], counts: np.ndarray, selected: np.ndarray) -> Block:
     """Return the block of the groups and counts that a mask selects."""
-    return Block.of([column[wanted] for column in (*groups, counts)], int(np.count_nonzero(wanted)))
+    return Block.of([column[selected] for column in (*groups, counts)], int(np.count_nonzero(selected)))

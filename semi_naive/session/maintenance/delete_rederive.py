@@ -30,15 +30,15 @@ from semi_naive.planning.maintaining.counted import counting
 from semi_naive.planning.maintaining.flips import AGGREGATED, is_exact
 from semi_naive.planning.maintaining.names import (
     after,
-    asked,
     before,
+    candidates,
     explicit,
     gained,
     is_changes_only,
     lost,
     origin,
     suspects,
-)  # fmt: skip
+)
 from semi_naive.planning.maintaining.suspected import suspecting
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.blocks.changes import (
@@ -73,7 +73,7 @@ MAX_CHANGED_TUPLES = 100  # changed tuples up to which the stratum is maintained
 
 class DeleteRederive:
     """The rules that maintain one stratum in this process, and their plans, which are reused by later transactions.
-    known: the relations that may have explicit facts.
+    with_facts: the relations that may have explicit facts.
     reduced: the relations of the stratum with a reduction, a best value or an equivalence.
     counted: the aggregates with stored counts.
     better: "min" or "max" of relations with a best value, if the stratum is recursive.
@@ -81,7 +81,7 @@ class DeleteRederive:
     flips: projections of relations below that are negated or aggregated; flipped: these relations; grouping: the relations that
     bind the groups of aggregates.
     insertions, overdeletions: rule versions that derive new tuples, and suspects.
-    single: relations whose tuples have at most one derivation.
+    single_derivation: relations whose tuples have at most one derivation.
     is_straight: True if no rule reads a relation of the stratum, so that each step derives all heads at once."""
 
     guards = True  # tuples may have ticks, by which a guard drops suspects
@@ -92,7 +92,7 @@ class DeleteRederive:
         self.relations, self.number, run, facts = relations, number, relations.run, relations.facts
         self.database, self.indexes, config = run.database, run.indexes, run.config
         whole, declared = run.strata[number], run.program.relations
-        self.known, self.reads = {*facts.given, *facts.written}, whole.reads
+        self.with_facts, self.reads = {*facts.given, *facts.written}, whole.reads
         self.stratum, counted = counting(whole, partial(group_size, self.database))
         evaluation = partial(
             Incremental, number=number, database=run.database, indexes=run.indexes, profile=run.profile,
@@ -104,7 +104,7 @@ class DeleteRederive:
         self.kinds = {name: declared[name].kinds for name in whole.relations}
         self.reduced = {name: declared[name] for name in whole.relations if has_reduction(declared[name])}
         best = {name: relation.lattice for name, relation in self.reduced.items() if relation.lattice is not None}
-        rules = Maintained(self.stratum, self.known, best.keys())
+        rules = Maintained(self.stratum, self.with_facts, best.keys())
         self.better = best if whole.recursive else {}
         self.below, self.flips, self.flipped = rules.below, rules.flips, {flip.relation for flip in rules.flips}
         # Rederiving rules are planned like the recursion (number 0), as there may be many suspects.
@@ -112,21 +112,21 @@ class DeleteRederive:
         self.insertions += [version(rule, name) for name, rule in rules.insertions]
         self.overdeletions = []
         for name, rule in rules.overdeletions:  # their heads are candidates, which the guard tests before they become suspects
-            candidates = replace(rule.head, relation=asked(origin(rule.head.relation)))
-            self.overdeletions.append(version(replace(rule, head=candidates), name))
+            candidate_head = replace(rule.head, relation=candidates(origin(rule.head.relation)))
+            self.overdeletions.append(version(replace(rule, head=candidate_head), name))
         self._add_arities()
-        self.overdeleting = evaluation(suspecting(self.stratum, self.known, best, self.kinds))
+        self.overdeleting = evaluation(suspecting(self.stratum, self.with_facts, best, self.kinds))
         self.guard_rules = GuardRules(self.stratum.rules, self.kinds, self.inserting, self.below)
         self.is_straight = not whole.recursive and not self.reduced and len(whole.relations) == 1
-        self.has_classes = any(each.eqrel for each in self.reduced.values())
-        self.single = rules.single - self.reduced.keys()
+        self.has_classes = any(relation.eqrel for relation in self.reduced.values())
+        self.single_derivation = rules.single_derivation - self.reduced.keys()
         self.grouping = {atom.relation for flip in self.flips for atom in flip.within}
 
     def _add_arities(self) -> None:
         """Register the arities of the temporary relations: suspects, changes, counts and flips."""
         arities = self.indexes.arities
         arities.update({aggregate.relation: len(aggregate.atom.args) for aggregate in self.counted})
-        for name_of in (suspects, asked, explicit):
+        for name_of in (suspects, candidates, explicit):
             arities.update({name_of(name): arities[name] for name in self.stratum.relations})
         for name_of in (gained, lost, before, after):
             arities.update({name_of(name): arities[name] for name in self.below})
@@ -137,26 +137,26 @@ class DeleteRederive:
         counted now, as groups have grown: then these rules are obsolete."""
         for aggregate in self.counted:
             self.relations.tables.pop(aggregate.relation, None)
-        wanted = counting(self.relations.run.strata[self.number], partial(group_size, self.database))[1]
-        return [each.relation for each in wanted] == [each.relation for each in self.counted]
+        due = counting(self.relations.run.strata[self.number], partial(group_size, self.database))[1]
+        return [aggregate.relation for aggregate in due] == [aggregate.relation for aggregate in self.counted]
 
     @property
     def lacks_counts(self) -> bool:
         """True if counts of aggregates, which were dropped, have to be computed again."""
         return bool(self.counted) and bool(self.counts.missing)
 
-    def can_maintain(self, own: FactChanges, changes: AllChanges, is_bounded: bool) -> bool:
-        """True if few tuples have changed. own: the change of the stratum's explicit facts, by relation; changes: those of all
-        relations below. is_bounded: the work of the change is bounded by its size."""
+    def can_maintain(self, fact_changes: FactChanges, changes: AllChanges, is_bounded: bool) -> bool:
+        """True if few tuples have changed. fact_changes: the change of the stratum's explicit facts, by relation; changes:
+        those of all relations below. is_bounded: the work of the change is bounded by its size."""
         # A large change of what only an aggregate reads is counted, but not before and after the change.
         below = self.reads if self.lacks_counts else self.reads & self.below
         few = MAX_CHANGED_TUPLES, MAX_CHANGED_PART
-        return is_bounded or self.relations.few_changed(below | self.kinds.keys(), own, changes, *few)
+        return is_bounded or self.relations.few_changed(below | self.kinds.keys(), fact_changes, changes, *few)
 
-    def maintain(self, own: FactChanges, changes: dict, max_bindings: float) -> AllChanges:
-        """Maintain the stratum, and return the changes of its relations. own: the changes of its explicit facts, by relation;
-        changes: those of all relations below. max_bindings: the budget. If it is exceeded, OverBudget is raised; then all
-        tables are inconsistent, also those of relations that the stratum reads."""
+    def maintain(self, fact_changes: FactChanges, changes: dict, max_bindings: float) -> AllChanges:
+        """Maintain the stratum, and return the changes of its relations. fact_changes: the changes of its explicit facts, by
+        relation; changes: those of all relations below. max_bindings: the budget. If it is exceeded, OverBudget is raised; then
+        all tables are inconsistent, also those of relations that the stratum reads."""
         tables = self.relations.tables
         self.relations.mark_new(self.reads, changes)
         if self.lacks_counts:
@@ -169,7 +169,7 @@ class DeleteRederive:
                 for name, order in self.searched():
                     if name in self.kinds or name in below:
                         tables[name].blocks("full", order)  # builds the index, for later transactions, too
-                derived = self.insert(own, below, self.overdelete(own, below))
+                derived = self.insert(fact_changes, below, self.overdelete(fact_changes, below))
         for aggregate in self.counted:
             tables[aggregate.relation].settle()
         return derived
@@ -185,42 +185,41 @@ class DeleteRederive:
                 changes[flip.changed] = [below[flip.relation].born, below[flip.relation].lost]
         tables = {name: as_delta(blocks) for name, blocks in changes.items() if any(block.size for block in blocks)}
         for name in self.grouping:
-            now = self.relations.tables[name]
-            tables |= {after(name): now, before(name): grown(now, below[name].lost) if name in below else now}
+            current = self.relations.tables[name]
+            tables |= {after(name): current, before(name): grown(current, below[name].lost) if name in below else current}
         return tables_replaced(self.relations.tables, tables)
 
     def _applicable(self, versions: list[RuleVersion]) -> list[RuleVersion]:
         """Return the versions whose delta is in the database: that of a relation that has changed."""
-        return [each for each in versions if each.delta_relation in self.relations.tables]
+        return [version for version in versions if version.delta_relation in self.relations.tables]
 
     def searched(self) -> set[tuple[str, Order]]:
-        """Return the (relation, column order) of the indexes that are searched to maintain the stratum. Call it within
-        `_with_changes`."""
+        """Return the (relation, column order) of indexes searched to maintain the stratum. Call it in `_with_changes`."""
         inserting = [*self._applicable(self.insertions), *self.inserting.delta_versions]
         return self.inserting.searched(inserting) | self.overdeleting.searched(self._applicable(self.overdeletions))
 
     # -- overdelete
 
-    def overdelete(self, own: FactChanges, below: dict[str, Change]) -> dict[str, Block]:
+    def overdelete(self, fact_changes: FactChanges, below: dict[str, Change]) -> dict[str, Block]:
         """Return the suspects of each relation that has any: tuples with a derivation from deleted explicit facts, from tuples
-        that relations below have lost, or from suspects. own, below: the changes of explicit facts, and of relations below."""
-        deleted = {name: change.lost for name, change in own.items() if change.lost.size}
+        that relations below have lost, or from suspects. fact_changes, below: of explicit facts, and of relations below."""
+        deleted = {name: change.lost for name, change in fact_changes.items() if change.lost.size}
         if not deleted and not any(change.lost.size or name in self.flipped for name, change in below.items()):
             return {}
         tables = self.relations.tables
-        facts = {explicit(name): self.relations.explicit(name) if name in self.known else Table(len(kinds))
+        facts = {explicit(name): self.relations.explicit(name) if name in self.with_facts else Table(len(kinds))
                  for name, kinds in self.kinds.items()}  # fmt: skip
         with tables_replaced(tables, facts), before_changes(tables, below):
             first = self._applicable(self.overdeletions)
             if self.is_straight:  # no rule reads the suspects, so the first step finds all of them
                 (name,) = self.kinds
-                heads = self.overdeleting.heads(asked(name), tables[name], first)
-                found = {name: [*(self._suspected(name, block) for block in deleted.values()), heads]}
+                heads = self.overdeleting.heads(candidates(name), tables[name], first)
+                suspected = {name: [*(self._suspected(name, block) for block in deleted.values()), heads]}
             elif self.has_classes:
-                found = self._overdelete_classes(deleted, first)
+                suspected = self._overdelete_classes(deleted, first)
             else:
-                found = self._overdelete_recursively(deleted, below, first)
-            united = ((name, union_of_blocks(blocks, len(self.kinds[name]))) for name, blocks in found.items())
+                suspected = self._overdelete_recursively(deleted, below, first)
+            united = ((name, union_of_blocks(blocks, len(self.kinds[name]))) for name, blocks in suspected.items())
             return {name: block for name, block in united if block.size}
 
     def _overdelete_recursively(
@@ -228,20 +227,21 @@ class DeleteRederive:
     ) -> dict[str, list[Block]]:
         """Overdelete with the rules of suspects. If ticks are known, a guard drops suspects that have a proof. deleted: the
         deleted explicit facts; below: the changes of relations below; first: the rule versions that begin."""
-        found = {name_of(name): Table(len(kinds)) for name, kinds in self.kinds.items() for name_of in (suspects, asked)}
+        arities = {name: len(kinds) for name, kinds in self.kinds.items()}
+        temporary = {name_of(name): Table(arity) for name, arity in arities.items() for name_of in (suspects, candidates)}
         for name, block in deleted.items():
-            found[asked(name)].insert_block(self._suspected(name, block))
+            temporary[candidates(name)].insert_block(self._suspected(name, block))
         ticks = self.relations.ticks.get(self.number)
         unusable = {id(flip.closed) for flip in self.flips if flip.relation in below}
         guard = self.overdeleting.guard = self.guard_rules.guard(unusable, ticks) if ticks else None
         try:
-            with tables_replaced(self.relations.tables, found):
+            with tables_replaced(self.relations.tables, temporary):
                 self.overdeleting.evaluate(first)
         finally:
             self.overdeleting.guard = None
             if guard:
                 guard.now.ticks = Ticks()  # the ticks of a transaction are large
-        return {name: found[suspects(name)].blocks("all", own_order(len(kinds))) for name, kinds in self.kinds.items()}
+        return {name: temporary[suspects(name)].blocks("all", own_order(arity)) for name, arity in arities.items()}
 
     def _suspected(self, name: str, block: Block) -> Block:
         """Return the suspects of a relation if the tuples of a block may have lost a derivation: those that are no explicit
@@ -258,18 +258,18 @@ class DeleteRederive:
         suspected: dict[str, list[Block]] = {name: [] for name in old}
         for name, block in deleted.items():
             new[name].insert_block(block)
-        self.overdeleting.derive({asked(name): table for name, table in new.items()}, first)
+        self.overdeleting.derive({candidates(name): table for name, table in new.items()}, first)
         while fresh := {name: block for name, table in new.items() if (block := self._new_suspects(name, table)).size}:
             for name, block in fresh.items():
                 suspected[name].append(block)
-            versions = [each for each in self.inserting.delta_versions if each.delta_relation in fresh]
+            versions = [version for version in self.inserting.delta_versions if version.delta_relation in fresh]
             with tables_replaced(tables, {name: grown(old[name], block) for name, block in fresh.items()}):
                 self.inserting.derive(new, versions)
         return suspected
 
     def _new_suspects(self, name: str, table: Table) -> Block:
-        """Return the suspects that the last round of overdeletion has found, and add the other pairs of their classes to
-        `table`: all suspects so far, those of the round in `new`, which is empty afterwards."""
+        """Return the suspects that the last round of overdeletion has found. table: the suspects of all rounds, with those of
+        the last one in `new`, which is empty afterwards. For an equivalence, all pairs of their classes are added to it."""
         table.advance()
         block = self._suspected(name, table.delta[table.home]) if table.delta else empty(table.arity)
         if name in self.reduced and self.reduced[name].eqrel:
@@ -279,22 +279,23 @@ class DeleteRederive:
 
     # -- rederive and insert
 
-    def insert(self, own: FactChanges, below: dict[str, Change], suspected: dict[str, Block]) -> dict[str, Change]:
+    def insert(self, fact_changes: FactChanges, below: dict[str, Change], suspected: dict[str, Block]) -> dict[str, Change]:
         """Rederive suspects, and insert new tuples and their consequences, to the fixpoint. Return the changes of the
-        stratum's relations. own, below: see `overdelete`; suspected: its result."""
-        if not suspected and not own and not any(change.born.size or name in self.flipped for name, change in below.items()):
+        stratum's relations. fact_changes, below: see `overdelete`; suspected: its result."""
+        may_derive = any(change.born.size or name in self.flipped for name, change in below.items())
+        if not suspected and not fact_changes and not may_derive:
             return {}
         if self.is_straight:
-            return self._insert_once(own, suspected)
+            return self._insert_once(fact_changes, suspected)
         tables, ticks = self.relations.tables, self.relations.ticks.get(self.number)
         before = {name: tables[name] for name in self.kinds}
         rest = {name: table_without(table, suspected[name]) if name in suspected else table for name, table in before.items()}
         clock = Clock(self.kinds, ticks.next) if ticks else None  # it records in `births` when tuples are inserted
         for name, table in rest.items():
-            tables[name] = self._new_table(name, table, own.get(name), suspected.get(name))
+            tables[name] = self._new_table(name, table, fact_changes.get(name), suspected.get(name))
             if clock:
                 tables[name] = clock.timed(name, tables[name])
-        with self._rederivable(suspected, own):
+        with self._rederivable(suspected, fact_changes):
             self.inserting.evaluate(self._applicable(self.insertions))
         changes = {}
         for name, table in rest.items():
@@ -310,15 +311,17 @@ class DeleteRederive:
             self.relations.ticks[self.number] = ticks.after(clock.births, clock.now, lost)
         return changes
 
-    def _insert_once(self, own: FactChanges, suspected: dict[str, Block]) -> dict[str, Change]:
-        """Do the same as `insert` for a stratum that `is_straight`: derive all heads, then compare them with the relation."""
+    def _insert_once(self, fact_changes: FactChanges, suspected: dict[str, Block]) -> dict[str, Change]:
+        """Rederive suspects and insert new tuples, like `insert`, in a stratum that `is_straight`: derive all heads in one
+        step, then compare them with the relation."""
         (name,) = self.kinds
-        table = self.relations.tables[name]  # empty if the tuples are not kept; then no head was there before: see `single`
-        born, gone = own[name].born if name in own else empty(table.arity), suspected.get(name) or empty(table.arity)
-        with self._rederivable(suspected, own):
+        table = self.relations.tables[name]  # empty if tuples are not kept: no head of `single_derivation` was there
+        none = empty(table.arity)
+        born, overdeleted = fact_changes[name].born if name in fact_changes else none, suspected.get(name) or none
+        with self._rederivable(suspected, fact_changes):
             derived = self.inserting.heads(name, table, self._applicable(self.insertions))
         heads = union_of_blocks([born, derived], table.arity)
-        change = Change(selected_tuples(heads, ~membership(heads, table)), block_minus(gone, heads))
+        change = Change(selected_tuples(heads, ~membership(heads, table)), block_minus(overdeleted, heads))
         if change.size and not is_changes_only(name):
             self.relations.tables[name] = grown(table_without(table, change.lost), change.born)
         return {name: change}
@@ -326,22 +329,22 @@ class DeleteRederive:
     def _rederivable(self, suspected: Mapping[str, Block], changed_facts: Container[str]) -> AbstractContextManager[None]:
         """Return a context in which the rules can read the suspects that may have another derivation. A tuple with a single
         derivation has none, unless it was an explicit fact, too. changed_facts: the relations with changed explicit facts."""
-        rederivable = [name for name in suspected if name in changed_facts or name not in self.single]
+        rederivable = [name for name in suspected if name in changed_facts or name not in self.single_derivation]
         return tables_replaced(self.relations.tables, {suspects(name): as_delta([suspected[name]]) for name in rederivable})
 
-    def _new_table(self, name: str, rest: Table, own: Change | None, suspected: Block | None) -> Table:
+    def _new_table(self, name: str, rest: Table, fact_change: Change | None, suspected: Block | None) -> Table:
         """Return the table of a relation from which insertion starts: `rest`, its tuples without suspects, with new explicit
         facts in `new`. If the relation has a reduction, so has the table, and explicit facts that a suspect had superseded are
-        in `new` again. own: the change of its explicit facts."""
+        in `new` again. fact_change: the change of its explicit facts."""
         if name not in self.reduced:
             table = snapshot(rest)
         else:
             table = with_reduction(self.reduced[name], rest)
-            for facts in self.relations.facts.tables(name) if own or suspected else ():
+            for facts in self.relations.facts.tables(name) if fact_change or suspected else ():
                 for block in explicit_again(self.reduced[name], facts, suspected):
                     table.insert_block(block)
-        if own:
-            table.insert_block(own.born)
+        if fact_change:
+            table.insert_block(fact_change.born)
         return table
 
     def _store_change(self, name: str, before: Table, rest: Table, suspected: Block | None) -> Change:

@@ -50,14 +50,14 @@ class GuardRules:
     def guard(self, unusable: set[int], ticks: Ticks) -> "Guard":
         """Return the guard of one transaction. unusable: the ids of the rules that negate or aggregate changed relations, which
         prove nothing. ticks: those of the tuples of the stratum."""
-        usable = [each for each in self.proofs if id(each.of) not in unusable]
+        usable = [proof for proof in self.proofs if id(proof.of) not in unusable]
         bodies = list(map(self._planned, usable))
         share_indexes(self.bodies, self.indexes)
         bodies = list(map(self._planned, usable))  # again, as `share_indexes` may drop some
         if list(map(id, bodies)) != list(map(id, self.last[0])):
             steps: dict[str, list[list]] = {name: [] for name in self.kinds}
-            for each, body in zip(usable, bodies, strict=True):
-                steps[each.of.head.relation].append(body.derivation.steps)
+            for proof, body in zip(usable, bodies, strict=True):
+                steps[proof.of.head.relation].append(body.derivation.steps)
             self.last = bodies, Guard(steps, TicksRef(ticks), self.kinds)
         guard = self.last[1]
         guard.now.ticks = ticks
@@ -67,7 +67,7 @@ class GuardRules:
         """Plan a proof from the columns of a tuple. Relations below are read without their delta, the lost tuples."""
         if id(proof) not in self.bodies or self.bodies[id(proof)].outgrown(self.database):
             rule, database = proof.rule, self.database
-            atoms = {n: each for n, each in enumerate(rule.body) if isinstance(each, Atom)}
+            atoms = {n: literal for n, literal in enumerate(rule.body) if isinstance(literal, Atom)}
             parts = {n: "full" for n, atom in atoms.items() if atom.relation in self.below}
             greedy = Greedy(database, parts, made=database.orders())
             columns = {name for name in variables_of(rule) if name.startswith("@")}  # see `column_variables`
@@ -83,22 +83,21 @@ class GuardRules:
 class Guard:
     """The steps that drop suspects.
     proofs: for each relation the steps of each proof. now: the ticks of this transaction. kinds: those of the columns of the
-    stratum's relations. known: the steps that `guarded` appends, by relation."""
+    stratum's relations. guard_steps: the steps that `guarded` appends, by relation."""
 
     proofs: dict[str, list[list]]
     now: TicksRef
     kinds: Kinds
-    known: dict[str, list] = field(default_factory=dict)
+    guard_steps: dict[str, list] = field(default_factory=dict)
 
     def guarded(self, steps: list, relation: str, head: tuple[Term, ...]) -> list:
-        """Return the steps of a rule of suspects, followed by steps that drop bindings whose head has a proof or is a
-        suspect."""
+        """Return the steps of a rule of suspects, then steps that drop bindings whose head has a proof or is a suspect."""
         columns = column_variables(self.kinds[relation])
-        if relation not in self.known:
+        if relation not in self.guard_steps:
             outer = (*(column.name for column in columns), AGE)
             proofs = [Without(outer, self._older(steps)) for steps in self.proofs[relation]]
-            self.known[relation] = [self._is_no_suspect(relation, columns), *proofs]
-        return [*self.witnessing(steps, relation, head), *self.known[relation]]
+            self.guard_steps[relation] = [self._is_no_suspect(relation, columns), *proofs]
+        return [*self.witnessing(steps, relation, head), *self.guard_steps[relation]]
 
     def witnessing(self, steps: list, relation: str, head: tuple[Term, ...]) -> list:
         """Return the steps of a rule of suspects, followed by steps that project to the columns and the tick of each head. They
@@ -119,29 +118,30 @@ class Guard:
         tests: steps that drop bindings with a tuple of the stratum that is not older than AGE. If a step forgets such tuples,
         the given steps and no tests are returned. is_head: True for an atom that only tests that the head exists."""
         # The relations of the stratum by their names and by those of their suspects.
-        own = {name: name for name in self.kinds} | {suspects(name): name for name in self.kinds}
+        of_stratum = {name: name for name in self.kinds} | {suspects(name): name for name in self.kinds}
         dated: list = []
         tests: list = []
         needed: set[str] = set()
         if not all(isinstance(step, Join | AntiJoin | Bind | Filter) for step in steps):
             return steps, []
         for step in steps:
-            terms = _terms(step) if isinstance(step, Join) and step.relation in own else ()
-            whole = bool(terms) and len(terms) == len(step.order) and not is_head(step.relation, terms)
-            if isinstance(step, Join) and (whole or needed):
-                keys = names_of_variables(step.keys) if whole else set()
+            terms = _terms(step) if isinstance(step, Join) and step.relation in of_stratum else ()
+            is_premise = bool(terms) and len(terms) == len(step.order) and not is_head(step.relation, terms)
+            if isinstance(step, Join) and (is_premise or needed):
+                keys = names_of_variables(step.keys) if is_premise else set()
                 step = replace(step, keep=step.keep | needed | keys, composed=None)
             dated.append(step)
-            if whole and tests:  # BORN has the tick of an earlier tuple
-                tests.append(Older(own[step.relation], terms, self.now))
+            if is_premise and tests:  # BORN has the tick of an earlier tuple
+                tests.append(Older(of_stratum[step.relation], terms, self.now))
                 needed |= names_of_variables(terms)
-            elif whole:
-                dated.append(Aged(own[step.relation], terms, self.now, BORN))
+            elif is_premise:
+                dated.append(Aged(of_stratum[step.relation], terms, self.now, BORN))
                 tests.append(Filter(OLDER_THAN_HEAD))
                 needed.add(BORN)
         return dated, tests
 
     def _is_no_suspect(self, relation: str, terms: tuple[Term, ...]) -> AntiJoin:
+        """Return the step that drops bindings in which the tuple of these terms is a suspect."""
         return AntiJoin(suspects(relation), own_order(len(terms)), terms)
 
     def _older(self, steps: list) -> list:

@@ -39,18 +39,18 @@ def may_improve(stratum: Stratum, better: dict[str, str], blocks: Callable[[str]
     return any(not _never_improves(rule, stratum.relations, better, blocks) for rule in stratum.rules)
 
 
-def may_lose_best(stratum: Stratum, rules: Any, own: FactChanges, changes: AllChanges) -> bool:
+def may_lose_best(stratum: Stratum, rules: Any, fact_changes: FactChanges, changes: AllChanges) -> bool:
     """True if a recursion of best values may lose a tuple, and may improve a value by its own consequences. Then overdeletion
-    cannot find all suspects. rules: those that maintain the stratum; own, changes: the changes of explicit facts of
+    cannot find all suspects. rules: those that maintain the stratum; fact_changes, changes: the changes of explicit facts of
     the stratum, and of relations."""
-    every: list[tuple[str, AnyChange]] = [*changes.items(), *own.items()]
-    changed = [(name, change) for name, change in every if name in own or name in stratum.reads]
+    all_changes: list[tuple[str, AnyChange]] = [*changes.items(), *fact_changes.items()]
+    changed = [(name, change) for name, change in all_changes if name in fact_changes or name in stratum.reads]
     if not any(change.lost_count or name in rules.flipped for name, change in changed):
         return False
 
     def blocks(name: str) -> Iterator[Block | ColumnBounds]:
         current = rules.relations.contents(name)
-        lost = [change.lost for change in (changes.get(name), own.get(name)) if change and change.lost_count]
+        lost = [change.lost for change in (changes.get(name), fact_changes.get(name)) if change and change.lost_count]
         return chain.from_iterable(map(column_blocks, [current if isinstance(current, Table) else current.relation, *lost]))
 
     return may_improve(stratum, rules.better, blocks)
@@ -70,23 +70,24 @@ def _never_improves(rule: Rule, relations: tuple[str, ...], better: dict[str, st
 
 @dataclass
 class _TermOrder:
-    """Derives order and signs of the terms of a rule. sign: 1 if less is better, -1 if more is better."""
+    """Decides whether terms of a rule are never better than others, and their signs. sign: 1 if less is better, -1 if more is
+    better. blocks: see `may_improve`."""
 
     rule: Rule
     sign: int
     blocks: Callable[[str], Iterable[Block | ColumnBounds]]
 
     def __post_init__(self):
-        self.comparisons = [way for each in self.rule.body if isinstance(each, Compare) for way in each.both_ways()]
+        self.comparisons = [way for literal in self.rule.body if isinstance(literal, Compare) for way in literal.both_ways()]
 
-    def no_better(self, term: Term, than: Term, depth: int = 0) -> bool:
-        """True if a term is never better than a variable or a constant. depth: the number of equalities followed so far."""
-        if term == than and isinstance(term, Var):
+    def no_better(self, term: Term, bound: Term, depth: int = 0) -> bool:
+        """True if a term is never better than `bound`, a variable or a constant. depth: the equalities followed so far."""
+        if term == bound and isinstance(term, Var):
             return True
-        if isinstance(term, Const) and isinstance(than, Const):
-            return _is_number(term) and _is_number(than) and self.sign * (_value(term) - _value(than)) >= 0
+        if isinstance(term, Const) and isinstance(bound, Const):
+            return _is_number(term) and _is_number(bound) and self.sign * (_value(term) - _value(bound)) >= 0
         if isinstance(term, Var):
-            return depth < MAX_DEPTH and any(self.no_better(each, than, depth + 1) for each in self._equal(term))
+            return depth < MAX_DEPTH and any(self.no_better(equal, bound, depth + 1) for equal in self._equal(term))
         if not isinstance(term, Call):
             return False
         if self.sign < 0 and term.kind == Kind.FLOAT and term.op not in ("min", "max"):
@@ -94,13 +95,14 @@ class _TermOrder:
         first, *others = term.args
         if term.op == "+":
             pairs = (first, others[0]), (others[0], first)
-            return any(self.no_better(one, than, depth) and self.has_sign(other, self.sign, depth) for one, other in pairs)
+            return any(self.no_better(term, bound, depth) and self.has_sign(rest, self.sign, depth) for term, rest in pairs)
         if term.op == "-" and others:
-            return self.no_better(first, than, depth) and self.has_sign(others[0], -self.sign, depth)
+            return self.no_better(first, bound, depth) and self.has_sign(others[0], -self.sign, depth)
         if term.op not in ("min", "max"):
             return False
+        # The operator that picks the worst operand is no better if any operand is; the other one, if all are.
         enough = any if term.op == ("max" if self.sign > 0 else "min") else all
-        return enough(self.no_better(each, than, depth) for each in term.args)
+        return enough(self.no_better(operand, bound, depth) for operand in term.args)
 
     def has_sign(self, term: Term, sign: int, depth: int = 0) -> bool:
         """True if a term is never negative (`sign` 1), or never positive (-1)."""
@@ -110,11 +112,11 @@ class _TermOrder:
             return sign > 0
         if isinstance(term, Var):
             return self._has_bounded_sign(term, sign) or (
-                depth < MAX_DEPTH and any(self.has_sign(each, sign, depth + 1) for each in self._equal(term))
+                depth < MAX_DEPTH and any(self.has_sign(equal, sign, depth + 1) for equal in self._equal(term))
             )
         if not isinstance(term, Call):
             return False
-        signs = [self.has_sign(each, sign, depth) for each in term.args]
+        signs = [self.has_sign(operand, sign, depth) for operand in term.args]
         if term.op in ("min", "max"):
             return any(signs) if (term.op == "max") == (sign > 0) else all(signs)
         if term.op == "%":

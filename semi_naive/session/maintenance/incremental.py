@@ -64,7 +64,7 @@ class Incremental(Local):
         self._take_tables()
         self.first, tables = first, self.database.tables
         self.marks = {name: table.mark() for name, table in self.tables.items()}
-        names = {each.delta_relation for each in first}
+        names = {rule_version.delta_relation for rule_version in first}
         is_small = sum(tables[name].delta_size for name in names) <= self.small
         has_new_facts = any(self.marks.values())  # tuples in `new`, which the machine does not read
         self.outer_tables = {name: tables[name] for name in names} if is_small and not has_new_facts else {}
@@ -74,8 +74,8 @@ class Incremental(Local):
             self.outer_tables = {}
         if not done:
             self._plan(first)
-            for each in first:
-                self._derive(*each)
+            for rule_version in first:
+                self._derive(*rule_version)
             for table in self.tables.values():
                 table.advance()
         self.continue_to_fixpoint()
@@ -85,16 +85,16 @@ class Incremental(Local):
         self._reset()
         self.tables, self.marks = tables, {name: table.mark() for name, table in tables.items()}
         self._plan(versions)
-        for each in versions:
-            self._derive(*each)
+        for rule_version in versions:
+            self._derive(*rule_version)
 
     def heads(self, relation: str, like: Table, versions: Sequence[RuleVersion]) -> Block:
         """Apply versions once, and return their heads. relation: that of the heads; like: a table with their packing. If many
         tuples have changed, a sample of them comes first, which tells whether the budget will do."""
         heads, tables = Table(like.arity, packing=like.packing), self.database.tables
         rest: dict[str, Table] = {}
-        changed = {each.delta_relation: tables[each.delta_relation] for each in versions}
-        if sum(each.delta_size for each in changed.values()) >= MIN_SAMPLED:
+        changed = {name: tables[name] for name in (rule_version.delta_relation for rule_version in versions)}
+        if sum(table.delta_size for table in changed.values()) >= MIN_SAMPLED:
             sample, rest = _divided(changed)
             with tables_replaced(tables, sample), limits.sampled(1 / SAMPLED):
                 self.derive({relation: heads}, versions)
@@ -106,13 +106,14 @@ class Incremental(Local):
     def searched(self, versions: Sequence[RuleVersion]) -> set[tuple[str, Order]]:
         """Return the (relation, column order) of the indexes that versions search."""
         self._plan(versions)
-        return set().union(*(self._body(*one).searched for one in versions))
+        return set().union(*(self._body(*rule_version).searched for rule_version in versions))
 
     def compiled(self) -> list[tuple[Rule, str, PlannedBody]]:
         """Return (rule, relation of the delta, body) of all delta versions, with those of the first iteration last."""
         first = self.first if self.outer_tables else []
         self._plan(first)
-        return [*super().compiled(), *((each.rule, each.delta_relation, self._body(*each)) for each in first)]
+        own = ((rule_version.rule, rule_version.delta_relation, self._body(*rule_version)) for rule_version in first)
+        return [*super().compiled(), *own]
 
     @property
     def work(self) -> int:
@@ -142,7 +143,8 @@ class Incremental(Local):
 
 @contextmanager
 def tables_replaced(tables: dict[str, Table], others: Mapping[str, Table]) -> Iterator[None]:
-    """Replace tables by `others` while the block runs. At its end, those that have replaced none are removed."""
+    """Return a context in which tables are replaced by `others`, by name. At its end, the replaced tables are restored, and
+    those that had no table before are removed."""
     before = {name: tables[name] for name in others if name in tables}
     tables.update(others)
     try:
@@ -164,8 +166,8 @@ def _divided(tables: Mapping[str, Table]) -> tuple[dict[str, Table], dict[str, T
     blocks = {name: table.blocks("delta", own_order(table.arity))[0] for name, table in tables.items() if table.delta_size}
     masks = {name: np.arange(block.size) % SAMPLED == 0 for name, block in blocks.items()}
     sample, rest = (
-        {name: as_delta([selected_tuples(block, masks[name] == wanted)]) for name, block in blocks.items()}
-        for wanted in (True, False)
+        {name: as_delta([selected_tuples(block, masks[name] == in_sample)]) for name, block in blocks.items()}
+        for in_sample in (True, False)
     )
     return sample, rest
 

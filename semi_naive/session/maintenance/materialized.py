@@ -18,7 +18,7 @@ from semi_naive.io.errors import BadInput
 from semi_naive.io.files import is_uri
 from semi_naive.io.relations import columns_table
 from semi_naive.planning.detect_closure import ReachabilityShape as Closure
-from semi_naive.planning.detect_closure import following
+from semi_naive.planning.detect_closure import reachability_shape
 from semi_naive.planning.strata import Stratum
 from semi_naive.ra.blocks.changes import Change, difference, grown, settled_copy, table_without
 from semi_naive.ra.blocks.durable import FindLostRuns
@@ -104,8 +104,7 @@ class MaterializedRelations:
             self.tables[name] = contents
 
     def is_materialized(self, number: int) -> bool:
-        """True if the relations of a stratum are maintained: they, or relations that depend on them, are outputs or have been
-        used."""
+        """True if the relations of a stratum are maintained: they or their dependents are outputs or have been used."""
         return self.tables.keys() >= set(self.run.strata[number].relations)
 
     def explicit(self, name: str) -> Table:
@@ -169,32 +168,32 @@ class MaterializedRelations:
                 born = cast(Change, changes[name]).born
                 self.tables[name] = grown(table_without(self.merged[name], born), born)
 
-    def few_changed(self, names: Set[str], own: FactChanges, changes: AllChanges, few: int, fraction: float) -> bool:
+    def few_changed(self, names: Set[str], fact_changes: FactChanges, changes: AllChanges, few: int, fraction: float) -> bool:
         """True if at most `few` tuples of the relations `names` have changed, or at most this fraction of all of their tuples.
-        own: the changes of explicit facts, which count if a relation has no other ones. changes: those of relations."""
-        changed = sum((changes.get(name) or own[name]).size for name in names & (changes.keys() | own.keys()))
+        fact_changes: of explicit facts, which count if a relation has no other changes. changes: of relations."""
+        changed = sum((changes.get(name) or fact_changes[name]).size for name in names & (changes.keys() | fact_changes.keys()))
         return changed <= few or changed <= fraction * sum(map(self.database.count, names))
 
     # -- strata
 
     def detect_closure(self, number: int) -> None:
         """Record whether a stratum is a transitive closure. Its relations must have their explicit facts only (`restart`)."""
-        closure = following(self.run.strata[number], self.database, self.run.config)
+        closure = reachability_shape(self.run.strata[number], self.database, self.run.config)
         self.closures.pop(number, None)
         if closure and closure.closure:  # its first tuples are the edges, and no others
             self.closures[number] = closure
 
-    def closure(self, number: int, own: FactChanges, changes: AllChanges) -> Closure | None:
+    def closure(self, number: int, fact_changes: FactChanges, changes: AllChanges) -> Closure | None:
         """Return the closure that a stratum computes, if delta rules are not needed to maintain it; otherwise None. The closure
-        must have no explicit facts and no ticks, and its edges must have changed, and be in this process. own: the changes of
-        explicit facts of the stratum; changes: those of relations."""
+        must have no explicit facts and no ticks, and its edges must have changed, and be in this process. fact_changes: the
+        changes of explicit facts of the stratum; changes: those of relations."""
         closure = self.closures.get(number)
-        if closure is None or own or number in self.ticks or any(self.facts.tables(closure.relation)):
+        if closure is None or fact_changes or number in self.ticks or any(self.facts.tables(closure.relation)):
             return None
         return closure if isinstance(changes.get(closure.edges), Change) and closure.edges not in self.spread else None
 
     def collect_small(self, number: int, stratum: Stratum) -> None:
-        """Collect the relations of a stratum that was evaluated on the partitions to this process, except for large ones."""
+        """Collect the relations of a stratum to this process after its evaluation on the partitions, except for large ones."""
         max_tuples = (CLOSURE_FACTOR if number in self.closures else 1) * (self.run.config.local_tuples or 0)
         large = {name for name in stratum.relations if self._is_large(name, max_tuples)}
         self.readers.update(cast(InRuns, self.spread[name]) for name in large)
@@ -212,7 +211,7 @@ class MaterializedRelations:
     def load(self, given: Any, changeable: set[str]) -> None:
         """Read the facts of all relations, and collect them to this process. given: the facts, as for `Program.run`; a relation
         without facts is empty. changeable: the relations whose facts may change."""
-        self.use({name: Table(each.arity) for name, each in self.run.program.relations.items()}, self.spread)
+        self.use({name: Table(relation.arity) for name, relation in self.run.program.relations.items()}, self.spread)
         options = Options(missing_ok=True, warn=lambda text: None, sandbox=self.run.asked.sandbox)
         if given is None or isinstance(given, dict):
             self.run.load_given(given or {}, options, set(given or {}))
@@ -279,8 +278,7 @@ class MaterializedRelations:
     # -- files
 
     def sweep(self) -> None:
-        """Remove files that are not read any more from all hosts, if any were written since the last sweep. Without any runs,
-        release Spark."""
+        """Remove unread files from all hosts, if any were written since the last sweep. Without any runs, release Spark."""
         readers = list(self.readers)
         try:
             if not readers:

@@ -72,9 +72,9 @@ class Propagation:
             if number <= last or not self.relations.is_materialized(number):
                 continue
             last = number
-            for name, each in self._maintain(number, stale).items():
-                if each.size:
-                    self.changes[name] = collected_change(each) if name in collected else each
+            for name, changed in self._maintain(number, stale).items():
+                if changed.size:
+                    self.changes[name] = collected_change(changed) if name in collected else changed
                     for reader in dependents.concerned(name, self.changes[name]):
                         heappush(due, reader)
         return self.changes
@@ -84,10 +84,10 @@ class Propagation:
         if number in self.run.looping:
             return self._change_loop(number, stale)
         stratum = self.run.strata[number]
-        own = {name: self.net[name] for name in stratum.relations if name in self.net}
+        fact_changes = {name: self.net[name] for name in stratum.relations if name in self.net}
         with memory.working_on(partial(self.run.place_of, number)):
             limits.check_limits()
-            changes = self._change_stratum(number, stratum, own, number in stale)
+            changes = self._change_stratum(number, stratum, fact_changes, number in stale)
             limits.check_bytes(now=True)
         return changes
 
@@ -110,17 +110,17 @@ class Propagation:
                 relations.merged[known] = relations.tables[known]
         return changes
 
-    def _change_stratum(self, number: int, stratum: Stratum, own: FactChanges, stale: bool) -> AllChanges:
+    def _change_stratum(self, number: int, stratum: Stratum, fact_changes: FactChanges, stale: bool) -> AllChanges:
         """Maintain a stratum by the first method that succeeds, or else recompute it, and return the changes of its relations.
-        own: the changes of its explicit facts; stale: it must be recomputed."""
+        fact_changes: the changes of its explicit facts; stale: it must be recomputed."""
         relations = self.relations
         if is_changes_only(stratum.relations[0]):
             return self._changes_only(number, stratum)
-        closure = None if stale else relations.closure(number, own, self.changes)
+        closure = None if stale else relations.closure(number, fact_changes, self.changes)
         if closure and not self._is_affected(closure):
             return {}
         before = {name: relations.contents(name) for name in stratum.relations}
-        for method in () if stale else self._methods(number, stratum, own, closure):
+        for method in () if stale else self._methods(number, stratum, fact_changes, closure):
             if (changes := method()) is not None:
                 return changes
         if (rules := self.rules.here.get(number)) and not rules.forget_counts():
@@ -147,20 +147,20 @@ class Propagation:
         pairs = relations.tables[closure.relation] if has_pairs else None
         return may_change_pairs(relations.tables[closure.edges], cast(Change, self.changes[closure.edges]), pairs)
 
-    def _methods(self, number: int, stratum: Stratum, own: FactChanges, closure: Closure | None) -> Iterator[Method]:
+    def _methods(self, number: int, stratum: Stratum, fact_changes: FactChanges, closure: Closure | None) -> Iterator[Method]:
         """Yield the methods that may maintain a stratum, in the order in which they are tried. Each returns the changes of
-        relations, or None if it fails. own: the changes of its explicit facts; closure: that of the stratum, if any."""
+        relations, or None if it fails. fact_changes: of its explicit facts; closure: the stratum's, if any."""
         relations = self.relations
         if self._is_spread(stratum):
             if number not in self.rules.across:
                 stays = why_in_one_place(stratum, self.run.program.relations)
                 self.rules.across[number] = None if stays else AcrossPartitions(relations, number)
             if across := self.rules.across[number]:
-                yield partial(across.changes_of_closure, own, self.changes)
-                yield partial(self._by_rules, across, number, stratum, own)
+                yield partial(across.changes_of_closure, fact_changes, self.changes)
+                yield partial(self._by_rules, across, number, stratum, fact_changes)
             return
-        if own and relations.facts.base.issuperset(own):
-            yield partial(self._change_facts, own)
+        if fact_changes and relations.facts.base.issuperset(fact_changes):
+            yield partial(self._change_facts, fact_changes)
         components = partial(self._by_components, number, closure) if closure else None
         dense = closure and is_dense(relations.tables[closure.edges], relations.tables[closure.relation])
         if components and dense:
@@ -168,7 +168,7 @@ class Propagation:
         if number not in self.rules.here:
             self.rules.here[number] = in_driver(relations, number)
         if here := self.rules.here[number]:
-            yield partial(self._by_rules, here, number, stratum, own)
+            yield partial(self._by_rules, here, number, stratum, fact_changes)
         if components and not dense:
             yield components
 
@@ -180,33 +180,32 @@ class Propagation:
         changed = {name for name, change in self.changes.items() if isinstance(change, SpreadChange)}
         return bool((self.relations.spread.keys() | changed) & (stratum.reads | set(stratum.relations)))
 
-    def _by_rules(self, rules: Rules, number: int, stratum: Stratum, own: FactChanges) -> AllChanges | None:
+    def _by_rules(self, rules: Rules, number: int, stratum: Stratum, fact_changes: FactChanges) -> AllChanges | None:
         """Maintain a stratum by delta rules, in this process or on the partitions, and return the changes of its relations.
-        Return None, without a change, if it must be recomputed. own: the changes of its explicit facts."""
+        Return None, without a change, if it must be recomputed. fact_changes: the changes of its explicit facts."""
         relations, recomputation = self.relations, self.recomputation
         budget, ticks = recomputation.budget(number), number in relations.ticks
         below = [self.changes[name] for name in stratum.reads & self.changes.keys()]
-        loses = any(change.lost_count for change in (*own.values(), *below))
+        loses = any(change.lost_count for change in (*fact_changes.values(), *below))
         follow = self.run.config.follow
         max_bindings = budget.bindings(follow)
         # The work is bounded by the change: no recursion, no negation or aggregate, and each lost tuple had one derivation.
-        is_bounded = not stratum.recursive and not rules.flips and (not loses or rules.single >= set(stratum.relations))
+        has_single_derivations = rules.single_derivation >= set(stratum.relations)
+        is_bounded = not stratum.recursive and not rules.flips and (not loses or has_single_derivations)
         if is_bounded:
             changed = recomputation.tuples_read(number, lambda name: self.changes[name].size if name in self.changes else 0)
             max_bindings = budget.bindings_of_bounded(follow, recomputation.tuples_read(number), changed)
         exceeds = max_bindings > BOUNDED_FACTOR * follow * budget.visited
         expensive = max_bindings <= MIN_BUDGET or exceeds or rules.lacks_counts
-        if (
-            not rules.can_maintain(own, self.changes, is_bounded)
-            or rules.better
-            and may_lose_best(stratum, rules, own, self.changes)
-        ):
+        if not rules.can_maintain(fact_changes, self.changes, is_bounded):
+            return None
+        if rules.better and may_lose_best(stratum, rules, fact_changes, self.changes):  # overdeletion may miss suspects
             return None
         if not budget.tries(loses, expensive):
             return None
         tables, spread = dict(relations.tables), dict(relations.spread)
         try:
-            changes = rules.maintain(own, self.changes, max_bindings)
+            changes = rules.maintain(fact_changes, self.changes, max_bindings)
             budget.succeeded(loses, ticks)
             return changes
         except (OverBudget, TooLarge):
@@ -238,11 +237,10 @@ class Propagation:
             tables[name] = grown(table_without(pairs, change.lost), change.born)
         return {name: change}
 
-    def _change_facts(self, own: FactChanges) -> dict[str, Change]:
-        """Change relations without rules, and return their changes. Facts in the program's text remain. own: changes by
-        users."""
+    def _change_facts(self, fact_changes: FactChanges) -> dict[str, Change]:
+        """Change relations without rules by users' changes, and return theirs. Facts in the program's text remain."""
         changes = {}
-        for name, change in own.items():
+        for name, change in fact_changes.items():
             table, written = self.relations.tables[name], self.relations.facts.written.get(name)
             if written is not None:
                 change = Change(*(selected_tuples(block, ~membership(block, written)) for block in (change.born, change.lost)))

@@ -79,7 +79,7 @@ class Budget:
         return tried
 
     def succeeded(self, loses: bool, ticks: bool) -> None:
-        """Record that a change was maintained within the budget."""
+        """Record that a change was maintained within the budget. A deletion helps only if it could use ticks."""
         self.in_vain[loses] = 0
         self.helped |= loses and ticks
 
@@ -95,8 +95,8 @@ class Budget:
         (True, False)
         """
         self.in_vain[loses] = self.in_vain.get(loses, 0) + 1
-        wanted, self.helped = self.helped if ticks else loses, False
-        return wanted
+        record_ticks, self.helped = self.helped if ticks else loses, False
+        return record_ticks
 
 
 class Recomputation:
@@ -116,12 +116,12 @@ class Recomputation:
             loop = next((loop for loop in self.run.compiled.loops.values() if number in loop.numbers), None)
             if loop is None:
                 self.compute(number)
-            elif number == next(each for each in due if each in loop.numbers):
+            elif number == next(member for member in due if member in loop.numbers):
                 self.compute_loop(loop)
 
     def compute_loop(self, loop: StratumLoop) -> None:
         """Compute the strata of a loop from explicit facts."""
-        for name in (loop.of.made | loop.of.collected) & self.database.tables.keys():
+        for name in (loop.of.computed | loop.of.collected) & self.database.tables.keys():
             self.relations.restart(name)
         for _ in rounds(loop.of, self.database, self.run.config.max_iterations):
             for number in loop.numbers:

@@ -50,7 +50,7 @@ class SpreadChange:
     def collected(self) -> Change:
         """Return the change with its tuples collected to this process."""
         *columns, sign = self.signed.columns()
-        born, lost = (_block([column[sign == wanted] for column in columns]) for wanted in SIDES.values())
+        born, lost = (_block([column[sign == sign_of_side] for column in columns]) for sign_of_side in SIDES.values())
         return Change(born, lost)
 
 
@@ -70,18 +70,19 @@ def between(cluster: Cluster, name: str, before: Contents, after: Contents) -> A
     differ. Differences of more than MAX_COLLECTED_TUPLES tuples stay on the partitions."""
     if isinstance(before, Table) and isinstance(after, Table):
         return difference(before, after)
-    like = next(each.relation.home for each in (after, before) if isinstance(each, OnPartitions))
-    left, right = (laid_out(cluster, name, each, like) for each in (before, after))
+    like = next(contents.relation.home for contents in (after, before) if isinstance(contents, OnPartitions))
+    left, right = (laid_out(cluster, name, contents, like) for contents in (before, after))
     if cluster.local and (change := _compared(left.home, right.home)) is not None:
         return change
     partitions = cluster.jobs.partitions
-    found = cluster.jobs.job(Subtract(left, right, MAX_COLLECTED_TUPLES // partitions, cluster.root, cluster.label("changes")))
-    blocks = [each.blocks for each in found if each.blocks is not None]  # of the partitions with small differences
-    if len(blocks) == partitions:  # each has sent its tuples
-        return Change(*(union_of_blocks([each[side] for each in blocks], len(like.order)) for side in SIDES))
-    found.sort(key=lambda each: each.partition)
-    sides = {side: _side_relation(name, like, found, side) for side in SIDES}
-    signed = Signed(like.order, *(each.home.full for each in sides.values()))
+    subtract = Subtract(left, right, MAX_COLLECTED_TUPLES // partitions, cluster.root, cluster.label("changes"))
+    differences = cluster.jobs.job(subtract)
+    blocks = [difference.blocks for difference in differences if difference.blocks is not None]
+    if len(blocks) == partitions:  # all differences are small, so each partition has sent its tuples
+        return Change(*(union_of_blocks([sides[side] for sides in blocks], len(like.order)) for side in SIDES))
+    differences.sort(key=lambda difference: difference.partition)
+    sides = {side: _side_relation(name, like, differences, side) for side in SIDES}
+    signed = Signed(like.order, *(relation.home.full for relation in sides.values()))
     return SpreadChange(SignedInRuns(signed, cluster), **sides)
 
 
@@ -103,8 +104,8 @@ def _compared(before: PartitionedIndex, after: PartitionedIndex) -> Change | Non
 def _side_relation(name: str, like: PartitionedIndex, parts: list[PartitionDifference], side: str) -> PartitionedRelation:
     """Return the new ("born") or lost ("lost") tuples that a job has written, as a relation with the index of `like`.
     parts: the results of the partitions, in their order."""
-    full: Parts = [getattr(each, side) for each in parts]
-    sizes = sum((each.sizes[side] for each in parts), np.zeros_like(like.sizes))
+    full: Parts = [getattr(part, side) for part in parts]
+    sizes = sum((part.sizes[side] for part in parts), np.zeros_like(like.sizes))
     return PartitionedRelation(name, len(like.order), [PartitionedIndex(like.order, like.keys, like.map, full, sizes=sizes)])
 
 
@@ -123,7 +124,7 @@ def both_sides(cluster: Cluster, name: str, change: AnyChange) -> Contents:
     if isinstance(change, Change):
         return settled_table([change.born, change.lost])
     born, lost = change.born.home, change.lost.home
-    full = [came + went for came, went in zip(born.full, lost.full, strict=True)]
+    full = [gained_runs + lost_runs for gained_runs, lost_runs in zip(born.full, lost.full, strict=True)]
     index = PartitionedIndex(born.order, born.keys, born.map, full, sizes=born.sizes + lost.sizes)
     return OnPartitions(PartitionedRelation(name, len(born.order), [index]), cluster)
 
@@ -157,13 +158,13 @@ def index_of(cluster: Cluster, arity: int, keys: int = 1) -> PartitionedIndex:
 
 
 def laid_out(cluster: Cluster, name: str, contents: Contents, *like: PartitionedIndex) -> PartitionedRelation:
-    """Return a relation with indexes of the orders and buckets of `like`. If it has the same single index already, it is
-    returned unchanged; otherwise a job distributes its tuples, if it has any."""
+    """Return a relation of the given name with these contents, and with indexes of the orders and buckets of `like`. If the
+    contents have the same single index already, their relation is returned; otherwise a job distributes the tuples, if any."""
     if isinstance(contents, OnPartitions) and len(like) == 1:
-        home, [wanted] = contents.relation.home, like
-        if (home.order, home.keys, home.map.homes) == (wanted.order, wanted.keys, wanted.map.homes):
+        home, [target] = contents.relation.home, like
+        if (home.order, home.keys, home.map.homes) == (target.order, target.keys, target.map.homes):
             return contents.relation
-    indexes = [PartitionedIndex(each.order, each.keys, each.map) for each in like]
+    indexes = [PartitionedIndex(index.order, index.keys, index.map) for index in like]
     if not contents.count:
         return PartitionedRelation(name, len(like[0].order), indexes)
     source = contents.relation if isinstance(contents, OnPartitions) else _copied_to_hosts(cluster, name, contents)

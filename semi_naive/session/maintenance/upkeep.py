@@ -34,6 +34,7 @@ from semi_naive.session.maintenance.recomputation import Recomputation, is_plain
 from semi_naive.session.maintenance.spread import AllChanges
 
 MIN_TUPLES_TO_LOAD_KERNELS = 1 << 17  # tuples of a session from which kernels are loaded before its first transaction
+# The kernels that most transactions call, by module.
 _SEARCHES = ("ranges", "mark_within_bounds", "pack_fields", "unpack", "expand_some", "field_at")
 KERNELS = *(f"kernels.{name}" for name in _SEARCHES), "lanes._mark_in_lanes", "words._drop", "unions._unite_rows"
 
@@ -81,7 +82,7 @@ class Upkeep:
     def _without_rules(self) -> list[int]:
         """Return the strata without rules, whose relations have facts alone."""
         relations = self.program.relations
-        return [number for number, each in enumerate(self.run.strata) if not each.rules and is_plain(each, relations)]
+        return [number for number, stratum in enumerate(self.run.strata) if not stratum.rules and is_plain(stratum, relations)]
 
     def _drop_others(self, needed: set[int]) -> list[int]:
         """Drop the tables of all strata that are not in `needed`, so that only the needed ones are evaluated and maintained.
@@ -146,7 +147,7 @@ class Upkeep:
         facts.read_text(run, self.program.rules)
         run.recovery = Recovery(run, lambda names: None)  # loads nothing again: see `MaterializedRelations.retry_lost_runs`
         plain = [run.strata[number] for number in self._without_rules() if number not in run.looping]
-        facts.base = {name for each in plain for name in each.relations} & changeable
+        facts.base = {name for stratum in plain for name in stratum.relations} & changeable
 
     def _compute(self, numbers: Iterable[int]) -> None:
         """Compute strata."""
@@ -196,15 +197,16 @@ class Upkeep:
 
     def extend(self, compiled: Compiled, inputs: dict[str, Table]) -> list[int]:
         """Evaluate the rules of another compiled program, and maintain them from now on. Return the numbers of their strata.
-        Relations whose tuples are not kept remain empty. After an error, the caller takes the step of `savepoint`. inputs:
-        those of its relations whose facts may change, with their facts."""
+        Relations whose tuples are not kept remain empty. After an error, the caller takes the step of `savepoint`. inputs: its
+        relations whose facts may change, with these."""
         run, relations = self.run, self.relations
         relations.use_copies()
-        added = {name: each for name, each in compiled.program.relations.items() if name not in self.program.relations}
+        relations_of_rules = compiled.program.relations.items()
+        added = {name: relation for name, relation in relations_of_rules if name not in self.program.relations}
         self.program.relations.update(added)
         self.program.types.update(compiled.program.types)
-        run.indexes.arities.update({name: each.arity for name, each in added.items()})
-        relations.tables.update({name: Table(each.arity) for name, each in added.items()} | inputs)
+        run.indexes.arities.update({name: relation.arity for name, relation in added.items()})
+        relations.tables.update({name: Table(relation.arity) for name, relation in added.items()} | inputs)
         relations.facts.given.update(inputs)
         relations.facts.base.update(inputs)
         relations.facts.read_text(run, compiled.program.rules)
@@ -226,12 +228,12 @@ class Upkeep:
             run.profile.forget(number)
             for name in run.strata[number].relations:
                 by_name: tuple[dict, ...] = (relations.tables, relations.spread, self.program.relations, run.indexes.arities)
-                for each in by_name:
-                    each.pop(name, None)
+                for dictionary in by_name:
+                    dictionary.pop(name, None)
                 relations.facts.forget(name)
             by_number: tuple[dict, ...] = (self.rules.here, self.rules.across, relations.closures, relations.ticks)
-            for each in (*by_number, self.recomputation.budgets, self.recomputation.wants_ticks):
-                each.pop(number, None)
+            for dictionary in (*by_number, self.recomputation.budgets, self.recomputation.wants_ticks):
+                dictionary.pop(number, None)
             relations.dependents.remove(number, run.strata[number])
             run.strata[number] = Stratum((), [], False)
         while run.strata and not run.strata[-1].relations:
@@ -242,7 +244,7 @@ class Upkeep:
         state, strata = self.relations.state(), list(self.run.strata)
         dictionaries: tuple[dict, ...] = (self.program.relations, self.program.types, self.run.indexes.arities,
             self.recomputation.budgets, self.recomputation.wants_ticks)  # fmt: skip
-        saved = [(each, each.copy()) for each in dictionaries]
+        saved = [(dictionary, dictionary.copy()) for dictionary in dictionaries]
 
         def restore() -> None:
             for dictionary, before in saved:  # changed in place, as other threads may be reading them
@@ -259,19 +261,19 @@ class Upkeep:
 
     def explain_changes(self, name: str | None) -> str:
         """Format the rules that maintain all strata, or the stratum of one relation; "" if no rule derives it."""
-        strata = enumerate(self.run.strata)
-        wanted = ((number, each) for number, each in strata if each.rules and (name is None or name in each.relations))
-        return "\n".join(starmap(self._explained, wanted))
+        derived = ((number, stratum) for number, stratum in enumerate(self.run.strata) if stratum.rules)
+        selected = ((number, stratum) for number, stratum in derived if name is None or name in stratum.relations)
+        return "\n".join(starmap(self._explained, selected))
 
     def _explained(self, number: int, stratum: Stratum) -> str:
-        """Format the rules that maintain a stratum, by step."""
+        """Format the rules that maintain a stratum, under the names of their steps. number: that of the stratum."""
         if number in self.run.looping:
             names = ", ".join(map(spoken_name, stratum.relations))
             return f"{names}\n  computed anew, in rounds, if what the rounds read changes\n"
         relations = {name: self.program.relations[name] for name in stratum.relations}
         explicit = {*self.relations.facts.given, *self.relations.facts.written} & relations.keys()
-        best = {name for name, each in relations.items() if each.lattice is not None}
-        steps = maintaining(stratum, explicit, best, {name: each.kinds for name, each in relations.items()})
+        best = {name for name, relation in relations.items() if relation.lattice is not None}
+        steps = maintaining(stratum, explicit, best, {name: relation.kinds for name, relation in relations.items()})
         lines = [", ".join(stratum.relations)]
         for step, rules in steps.items():
             lines += [f"  {step}", *(f"    {rule}" for rule in rules)]

@@ -14,7 +14,8 @@ from semi_naive.language.parsing.parse import parse
 from semi_naive.language.trees import rebuilt, walk
 from semi_naive.ra import ir
 from semi_naive.sandbox import NoFiles
-from semi_naive.session.registered.rules import ReadableByName, declarations_read, inferred_types
+from semi_naive.session.registered.checking import inferred_types
+from semi_naive.session.registered.rules import ReadableByName, declarations_read
 
 NAME = "query"  # the name of the relation of the answers, and of the text in errors
 EXPECTS = 'a query is an atom or a body, as in path(1, y), name(x, "Ann") or path(1, y), !blocked(y), y > 3'
@@ -59,16 +60,15 @@ def rules_of_body(name: str, text: str, readable: ReadableByName, program: ir.Pr
     body = clause if isinstance(clause, syntax.Atom) else clause.body
     outside = rebuilt(body, lambda node: syntax.Underscore() if isinstance(node, syntax.Aggregate) else None)
     names = dict.fromkeys(node.name for node in walk(outside) if isinstance(node, syntax.Variable))
-    variables = [each for each in names if not each.startswith("$")]
+    variables = [variable for variable in names if not variable.startswith("$")]
     types = _types_of_variables(variables, body, readable, program)
-    attributes = ", ".join(f"{each}: {types[each]}" for each in variables)
+    attributes = ", ".join(f"{variable}: {types[variable]}" for variable in variables)
     rule = _rule(f"{name}({', '.join(variables)})", text)
     return f"{rule}\n.decl {name}({attributes})"
 
 
 def _types_of_variables(variables: list[str], body, readable: ReadableByName, program: ir.Program) -> Mapping[str, str]:
-    """Infer the type of each variable of a body. If it is undetermined, return number, which the later check of the rule
-    accepts or reports."""
+    """Infer the type of each variable of a body; number if it is undetermined, which the rule's check accepts or reports."""
     declarations = declarations_read(walk(body), readable, NAME)
     inferred = inferred_types(variables, [*program.typed, *declarations, syntax.Clause((syntax.Atom(NAME, ()),), body)])
     return {name: inferred.get(name, "number") for name in variables}

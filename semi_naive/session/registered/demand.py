@@ -20,7 +20,8 @@ from semi_naive.planning import rewrite
 from semi_naive.planning.rewriting.passes import Compiled
 from semi_naive.planning.strata import strata
 from semi_naive.ra.ir import Atom, Const, Program, Relation, Rule, Var
-from semi_naive.session.registered.rules import MAGIC, Registered, Synthesis
+from semi_naive.session.registered.checking import MAGIC
+from semi_naive.session.registered.rules import Registered, Synthesis
 
 MAX_RULES = 200  # rules that are compiled for one part of a relation at most, in some 0.2 s
 # A part is replaced by the whole relation if it is computed for more values than MIN_WIDE_VALUES and than this share of those
@@ -53,21 +54,21 @@ class Demand:
         self._compiled_with: dict[str, dict[str, State]] = {}  # for each part, the relations with which it was compiled
 
     def definition(self, name: str) -> Definition | None:
-        """Return the rules of a relation that is not evaluated, if they can be evaluated on demand; otherwise None. A relation
-        of the program that may have facts of users, has a reduction, or recurs in rounds cannot."""
+        """Return the rules of a relation that is not evaluated, if they can be evaluated on demand; otherwise None. They cannot
+        if it is a relation of the program that users may change, that has a reduction, or whose program recurs in rounds."""
         rules, is_defined = self._state(name)
         if not is_defined:
             return None
         if rules is not None:
-            own = [rule for rule in rules.checked.rules if rule.head.relation not in rules.reads]
-            return Definition(replace(rules.checked, rules=own), rules.reads)
+            defining = [rule for rule in rules.checked.rules if rule.head.relation not in rules.reads]
+            return Definition(replace(rules.checked, rules=defining), rules.reads)
         checked = self._session.program.checked
-        own = self._rules_of_program[name]
-        nodes = (node for rule in own for node in rewrite.walk(rule.body))
+        defining = self._rules_of_program[name]
+        nodes = (node for rule in defining for node in rewrite.walk(rule.body))
         reads = frozenset(node.relation for node in nodes if isinstance(node, Atom))
-        relations = {each: checked.relations[each] for each in reads | {name}}
-        sums = {each: head for each, head in checked.sums.items() if each == name}
-        return Definition(Program(checked.types, relations, own, sums=sums), reads)
+        relations = {relation: checked.relations[relation] for relation in reads | {name}}
+        sums = {relation: head for relation, head in checked.sums.items() if relation == name}
+        return Definition(Program(checked.types, relations, defining, sums=sums), reads)
 
     def _state(self, name: str) -> State:
         """Return (the registered rules of a relation, if any; True if it has a definition)."""
@@ -94,11 +95,12 @@ class Demand:
         atoms = [node for node in rewrite.walk(rules.checked.rules) if isinstance(node, Atom) and node.relation in rules.reads]
         places = {f"${name}": place for place, name in enumerate(rules.parameters)}
         used: dict[Atom, tuple[Registered, Asked]] = {}  # for each atom, the part that it reads, and what it asks for
-        for name in sorted(each for each in rules.reads if each not in wide and self.definition(each)):
-            found = {atom: _asked_by(atom, places) for atom in atoms if atom.relation == name}
-            parts = {bound: self._part(name, bound) for bound in map(tuple, found.values()) if bound}
-            reading = {atom: (part, asked) for atom, asked in found.items() if (part := parts.get(tuple(asked)))}
-            used |= reading if len(reading) == len(found) else {}
+        for name in sorted(read for read in rules.reads if read not in wide and self.definition(read)):
+            asked_by_atom = {atom: _asked_by(atom, places) for atom in atoms if atom.relation == name}
+            parts = {bound: self._part(name, bound) for bound in map(tuple, asked_by_atom.values()) if bound}
+            reading = {atom: (part, asked) for atom, asked in asked_by_atom.items() if (part := parts.get(tuple(asked)))}
+            if len(reading) == len(asked_by_atom):  # otherwise an atom reads the whole relation, so all do
+                used |= reading
         used |= self._values_given(atoms, places)
         self.parts |= {part.name: part for part, _ in used.values() if part.name not in self._registered}
         return self._reading_parts(rules, used)
@@ -123,14 +125,14 @@ class Demand:
         uses = {(name, ()) for name in whole} | {(part.name, tuple(asked.values())) for part, asked in used.values()}
         parts = {part.name: part.relation for part, _ in used.values()}
         program = rules.checked
-        kept = {name: each for name, each in program.relations.items() if name in whole or name not in rules.reads}
-        program = replace(program, relations=kept | parts, rules=[rewrite.transform(each, read_part) for each in program.rules])
+        relations = {name: kept for name, kept in program.relations.items() if name in whole or name not in rules.reads} | parts
+        program = replace(program, relations=relations, rules=[rewrite.transform(rule, read_part) for rule in program.rules])
         changed = replace(rules, reads=whole | parts.keys(), check=lambda: program) if parts else rules
         return Synthesis(changed.compiled(), tuple(sorted(uses, key=repr)))
 
     def _part(self, name: str, bound: tuple[int, ...]) -> Registered | None:
-        """Return the part of a relation whose tuples have the values that are asked for in some attributes; None if all tuples
-        of the relation would be computed, or if more than MAX_RULES would be compiled. bound: the places of the attributes."""
+        """Return the part of a relation with the values that readers ask for in some attributes; None if all tuples of the
+        relation would be computed, or if more than MAX_RULES would be compiled. bound: the places of the attributes."""
         registered, session = self._registered.get(name), self._session
         relation = registered.relation if registered else session.declared[name]
         attributes = [relation.attributes[place] for place in bound]
@@ -142,7 +144,7 @@ class Demand:
         rule = Rule(Atom(part, tuple(variables)), (asked, Atom(name, tuple(variables))))
         relations = [Relation(part, relation.attributes), Relation(asked.relation, tuple(attributes)), relation]
         types = registered.checked.types if registered else session.program.checked.types
-        program = Program(types, {each.name: each for each in relations}, [rule])
+        program = Program(types, {relation.name: relation for relation in relations}, [rule])
         names = tuple(attribute for attribute, _ in attributes)
         return self._narrowed(Registered(part, "", names, frozenset([name]), frozenset(), lambda: program))
 
@@ -183,17 +185,17 @@ class Demand:
         for name, asked in self._current(rules).uses:
             part, other = self.parts.get(name), self._registered.get(name)
             if read := part or asked and other:
-                values = ((f"${rules.parameters[each]}" if isinstance(each, int) else each) for each in asked)
-                which = ", ".join(f"{attribute} = {value}" for attribute, value in zip(read.parameters, values, strict=True))
+                values = ((f"${rules.parameters[value]}" if isinstance(value, int) else value) for value in asked)
+                condition = ", ".join(f"{key} = {value}" for key, value in zip(read.parameters, values, strict=True))
                 shared = f"{name}, which is shared by all that read it so" if part else "one dataflow for all values"
-                lines.append(f"  {min(part.reads) if part else name}: for {which} only, in {shared}")
+                lines.append(f"  {min(part.reads) if part else name}: for {condition} only, in {shared}")
             elif other:
                 chosen = f", as it is registered with share={other.share}" if other.share is not None else ""
                 lines.append(f"  {name}: as a whole, which is shared by all that read it so{chosen}")
         return "\n".join([f"{rules.name} reads", *lines, "", ""]) if lines else ""
 
     def with_definitions(self, rules: Registered) -> Registered:
-        """Return rules together with those of the relations of which they read parts."""
+        """Return rules together with the rules of each relation of which they read a part."""
         synthesis = self._current(rules)
         parts = [self.parts[name] for name, _ in synthesis.uses if name in self.parts]
         whole = {name for part in parts for name, _ in part.form.uses}
@@ -210,8 +212,8 @@ class Demand:
         return {min(part.reads) for part in parts if self._is_wide(part, min(part.reads))}
 
     def _is_wide(self, part: Registered, whole: str) -> bool:
-        """True if the rules of a part ask for more than MAX_ASKED_SHARE of the values that the relations which they read have.
-        whole: the relation of the part."""
+        """True if the rules of a part ask for more than MAX_ASKED_SHARE of the possible values: those in the columns that the
+        asked values are joined with. whole: the relation of the part."""
         upkeep, registered = self._session.upkeep, self._registered.get(whole)
         reads = {name for name, _ in part.form.uses}
         possible: dict[str, float] = defaultdict(float)  # the numbers of values that may be asked for
@@ -229,6 +231,7 @@ class Demand:
         return False
 
     def _can_be_evaluated(self, name: str) -> bool:
+        """True for registered rules, system relations, and the relations that a stratum of the session derives."""
         upkeep = self._session.upkeep
         return (
             name in self._registered or name in upkeep.relations.dependents.homes or name in self._session.registry.system_rules
@@ -236,18 +239,18 @@ class Demand:
 
     def _with_definitions(self, rules: Registered, shared: set[str]) -> Registered:
         """Return rules together with those of all relations that they read, directly or not, except for `shared`."""
-        program, reads, waiting = rules.checked, set(), set(rules.reads)
-        while waiting:
-            name = min(waiting)
-            waiting.remove(name)
+        program, reads, unvisited = rules.checked, set(), set(rules.reads)
+        while unvisited:
+            name = min(unvisited)
+            unvisited.remove(name)
             reads.add(name)
             if name not in shared and (definition := self.definition(name)):
-                more = definition.program
+                defined = definition.program
                 program = replace(
-                    program, types=program.types | more.types, relations=program.relations | more.relations,
-                    rules=[*program.rules, *more.rules], sums=program.sums | more.sums,
+                    program, types=program.types | defined.types, relations=program.relations | defined.relations,
+                    rules=[*program.rules, *defined.rules], sums=program.sums | defined.sums,
                 )  # fmt: skip
-                waiting |= definition.reads - reads
+                unvisited |= definition.reads - reads
         derived = {rule.head.relation for rule in program.rules}
         program = replace(program, pragmas=program.pragmas | {MAGIC.key: MAGIC.value})
         return replace(rules, reads=frozenset(reads - derived), check=lambda: program)
@@ -265,7 +268,7 @@ def _without_copy(compiled: Compiled, part: str) -> Compiled:
     def renamed(node):
         return replace(node, relation=part) if isinstance(node, Atom) and node.relation == copied[0] else node
 
-    relations = {name: each for name, each in program.relations.items() if name != part}
+    relations = {name: relation for name, relation in program.relations.items() if name != part}
     relations[part] = replace(relations.pop(copied[0]), name=part)
     rules = [rewrite.transform(rule, renamed) for rule in program.rules if rule is not own[0]]
     program = replace(program, relations=relations, rules=rules)

@@ -12,27 +12,28 @@ from typing import TYPE_CHECKING, Any
 from semi_naive.config import Config
 from semi_naive.ra import ir
 from semi_naive.ra.blocks.table import Table
-from semi_naive.session.registered.rules import Registered, parameters_as_variables
+from semi_naive.session.registered.checking import parameters_as_variables
+from semi_naive.session.registered.rules import Registered
 
 if TYPE_CHECKING:
     from semi_naive.provenance.why import Why
 
 
 @contextmanager
-def reasons(session: Any, name: str, given: dict[str, Any], epoch: Any) -> Iterator["Why"]:
-    """Yield the search for proofs of a relation of registered rules at an epoch, for given values of its parameters. No
-    transaction is open while the block runs. At the last epoch, relations of registered rules that are not evaluated, and that
-    the rules read, are evaluated for this."""
+def reasons(session: Any, name: str, parameters: dict[str, Any], epoch: Any) -> Iterator["Why"]:
+    """Yield the search for proofs of a relation of registered rules at an epoch. parameters: the values of its parameters, by
+    name. No transaction is open while the block runs. At the last epoch, registered rules that the relation depends on, and
+    that are not evaluated, are evaluated for this."""
     registry = session.registry
     with session.in_turn():
-        key = registry.parameter_key(name, given)
+        key = registry.parameter_key(name, parameters)
         rules: Registered = registry.rules[name]
         needed = registry.reads_of(name) | (set() if rules.parameters else {name})
-        with registry.evaluated(needed), registry.contents_of(name, given):
+        with registry.evaluated(needed), registry.contents_of(name, parameters):
             if epoch.number == session.epoch:
                 epoch = session.at(session.epoch)  # with the relations that have just been evaluated
-            for each in sorted(needed):
-                epoch.check(each)
+            for needed_name in sorted(needed):
+                epoch.check(needed_name)
             if not rules.parameters:
                 yield epoch.proofs
                 return

@@ -29,8 +29,9 @@ from semi_naive.ra.ir import Const, Program, Relation
 from semi_naive.session.durability.registrations import Registrations
 from semi_naive.session.facts import settled_table
 from semi_naive.session.registered.bodies import NAME, rules_of_body
+from semi_naive.session.registered.checking import registered
 from semi_naive.session.registered.demand import Demand
-from semi_naive.session.registered.rules import Inlined, Registered, registered, rules_of_changes, system_rules
+from semi_naive.session.registered.rules import Inlined, Registered, rules_of_changes, system_rules
 from semi_naive.session.registered.shapes import Shapes
 from semi_naive.session.registered.subscribers import Subscribers
 from semi_naive.session.registered.subscriptions import rest_of_table, without_parameters
@@ -63,7 +64,8 @@ class Registry:
         # The relations that registered rules may read: those of the program, of registered rules, and about the session.
         self.readable: dict[str, Relation | Registered | Inlined] = RELATIONS | inlined | session.declared
         # The system relations, except for those whose names the program declares. They are maintained while they have users.
-        self.system_rules = {name: system_rules(each) for name, each in RELATIONS.items() if name not in session.declared}
+        own = {name: relation for name, relation in RELATIONS.items() if name not in session.declared}
+        self.system_rules = {name: system_rules(relation) for name, relation in own.items()}
         self.waiting: dict[str, Waiting] = {}
         self.of_changes: dict[str, Registered] = {}  # the rules whose changes alone have subscribers: see `rules_of_changes`
         self._shapes = Shapes(session.program.checked.types)
@@ -94,11 +96,11 @@ class Registry:
         else:
             self._register(name, text, share)
             check(self.rules[name])
-        if name in self.waiting and (between := self.waiting[name].missing & {each.name for each in readers}):
+        if name in self.waiting and (between := self.waiting[name].missing & {reader.name for reader in readers}):
             message = f"{name} would read {min(between)}, which reads {name}"
             raise ValueError(f"{message}: register rules that need each other under one name")
-        for each in readers:
-            self._register_or_wait(each.name, each.text, each.share)
+        for reader in readers:
+            self._register_or_wait(reader.name, reader.text, reader.share)
         self._register_unblocked()
         self._session.commits.log_event(False, "register", name, text, share)
 
@@ -124,22 +126,22 @@ class Registry:
             for read in rules.reads | rules.inlines:
                 readers[read].add(rules.name)
         names = reachable([name], readers)
-        concerned = [rules for each, rules in self.rules.items() if each in names]
-        if used := [each.name for each in concerned if self._users(each)]:
+        withdrawn = [rules for rules in self.rules.values() if rules.name in names]
+        if used := [rules.name for rules in withdrawn if self._users(rules)]:
             raise ValueError(
                 f"{', '.join(used)} is evaluated, for subscriptions: cancel these before rules are added to {name}"
             )
-        for each in reversed(concerned):
-            self._session.turns.add_undo(partial(self._add, each))
-            self._drop(each.name)
-        return [each for each in concerned if each.name != name]
+        for rules in reversed(withdrawn):
+            self._session.turns.add_undo(partial(self._add, rules))
+            self._drop(rules.name)
+        return [rules for rules in withdrawn if rules.name != name]
 
     def _register_or_wait(self, name: str, text: str, share: bool | None = None) -> None:
         """Check rules and add them. If their only errors are relations that are not registered, they wait for these."""
         try:
             self._register(name, text, share)
         except ProgramError as error:
-            missing = {each.undefined for each in error.problems if each.severity == "Error"}
+            missing = {problem.undefined for problem in error.problems if problem.severity == "Error"}
             if "" in missing or not missing:  # "": an error of another kind
                 raise
             log.warning("the rules for %s wait for %s, which is not there yet", name, ", ".join(sorted(missing)))
@@ -153,8 +155,9 @@ class Registry:
     def _register_unblocked(self) -> None:
         """Register the waiting rules whose missing relations are all registered now. Rules with other errors remain waiting;
         `check_waiting` raises their error."""
-        while ready := [name for name, each in self.waiting.items() if each.missing <= self.readable.keys() and not each.error]:
-            name, rules = ready[0], self.waiting[ready[0]]
+        readable = self.readable
+        while ready := [item for item in self.waiting.items() if item[1].missing <= readable.keys() and not item[1].error]:
+            name, rules = ready[0]
             self._remove_waiting(name)
             try:
                 self._register_or_wait(name, rules.text, rules.share)
@@ -200,7 +203,7 @@ class Registry:
             self._remove_waiting(name)
             return
         rules = self._registered(name)
-        readers = sorted(each.name for each in self.rules.values() if name in each.reads | each.inlines)
+        readers = sorted(reader.name for reader in self.rules.values() if name in reader.reads | reader.inlines)
         if readers:
             raise ValueError(f"{name} is read by {', '.join(readers)}: unregister what reads it first")
         if number := self._users(rules):
@@ -233,29 +236,33 @@ class Registry:
         """Return a program together with the registered rules of the relations `evaluated`."""
         for rules in self.rules.values():
             if rules.name in evaluated:
-                own = {name: each for name, each in rules.checked.relations.items() if name not in program.relations}
-                added = [rule for rule in rules.checked.rules if rule.head.relation in own]
+                own_relations = rules.checked.relations.items()
+                added_relations = {name: relation for name, relation in own_relations if name not in program.relations}
+                added_rules = [rule for rule in rules.checked.rules if rule.head.relation in added_relations]
                 sums = program.sums | rules.checked.sums
-                program = replace(program, relations=program.relations | own, rules=[*program.rules, *added], sums=sums)
+                relations = program.relations | added_relations
+                program = replace(program, relations=relations, rules=[*program.rules, *added_rules], sums=sums)
         return program
 
     def check_given(self, name: str, given: dict[str, Any]) -> tuple[str, ...]:
         """Return the names of a relation's parameters. Raises ValueError unless `given` has exactly these keys."""
-        wanted = self.rules[name].parameters if name in self.rules else ()
-        if set(given) != set(wanted):
-            named = f"the parameters {', '.join(f'{each}=…' for each in wanted)}" if wanted else "no parameters"
-            found = ", ".join(sorted(given)) or "none"
-            raise ValueError(f"{name} has {named}, and {found} {'is' if len(given) == 1 else 'are'} given")
-        return wanted
+        parameters = self.rules[name].parameters if name in self.rules else ()
+        if set(given) != set(parameters):
+            expected = ", ".join(f"{parameter}=…" for parameter in parameters)
+            named = f"the parameters {expected}" if parameters else "no parameters"
+            given_names = ", ".join(sorted(given)) or "none"
+            raise ValueError(f"{name} has {named}, and {given_names} {'is' if len(given) == 1 else 'are'} given")
+        return parameters
 
     def parameter_key(self, name: str, given: dict[str, Any]) -> tuple[int, ...]:
         """Return the values of a relation's parameters in 64 bits. given: the values by name. New symbols among them are
         numbered, so a turn must be open."""
-        if not (wanted := self.check_given(name, given)):
+        if not (parameters := self.check_given(name, given)):
             return ()
         upkeep, relation = self._session.upkeep, self.relation(name)
-        asked = Relation(f"{name}.parameters", relation.attributes[: len(wanted)])
-        columns = as_columns([tuple(given[each] for each in wanted)], asked, upkeep.program.types, upkeep.values)
+        parameter_relation = Relation(f"{name}.parameters", relation.attributes[: len(parameters)])
+        row = tuple(given[parameter] for parameter in parameters)
+        columns = as_columns([row], parameter_relation, upkeep.program.types, upkeep.values)
         return tuple(int(column[0]) for column in columns)
 
     # -- evaluation
@@ -313,7 +320,7 @@ class Registry:
 
     def reads_of(self, name: str) -> set[str]:
         """Return the relations that the rules of a relation read, directly or by registered rules, without inlined ones."""
-        return reachable(self.rules[name].reads, {each: rules.reads for each, rules in self.rules.items()})
+        return reachable(self.rules[name].reads, {reader: rules.reads for reader, rules in self.rules.items()})
 
     def lacks_for_proofs(self, name: str, evaluated: Collection[str]) -> bool:
         """True for registered rules whose proofs need more than the relations `evaluated`: values of parameters, or relations
@@ -354,7 +361,7 @@ class Registry:
             self._show(rules)
 
     def _savepoint(self, rules: Registered) -> None:
-        """Let the open turn restore the evaluated rules and their numbers of users if it fails. Call it before they change."""
+        """Add steps to the open turn that restore the state of rules, and evaluated rules, if it fails. Call it first."""
         self._session.commits.add_savepoint()
         self._session.turns.add_undo(
             partial(vars(rules).update, users=rules.users, strata=rules.strata, synthesis=rules.synthesis)
@@ -386,19 +393,17 @@ class Registry:
 
     @contextlib.contextmanager
     def evaluated(self, names: Iterable[str]) -> Iterator[None]:
-        """Evaluate the relations of the program and of registered rules without parameters among `names` while the block
-        runs."""
+        """Evaluate the relations `names` of the program and of registered rules without parameters while the block runs."""
         without_parameters = {name for name, rules in self.rules.items() if not rules.parameters}
         with contextlib.ExitStack() as stack:
-            for each in sorted((without_parameters | self._session.declared.keys()) & set(names)):
-                self.acquire(each, (), once=True)
-                stack.callback(self.release, each, ())
+            for name in sorted((without_parameters | self._session.declared.keys()) & set(names)):
+                self.acquire(name, (), once=True)
+                stack.callback(self.release, name, ())
             yield
 
     @contextlib.contextmanager
     def registered_body(self, text: str, check: Callable[[Registered], None] = lambda _: None) -> Iterator[str]:
-        """Register a rule for the answers to the body of a query until the block ends. Yield its relation's name. check: see
-        `register`."""
+        """Register a rule for the answers to a query's body until the block ends. Yield its name. check: see `register`."""
         name = NAME
         while name in self.readable or name in self.rules:
             name += "_"
@@ -441,14 +446,15 @@ class Registry:
         self._register_unblocked()
         reads = {name: rules.reads for name, rules in self.rules.items()}
         changed = {*redefined, *(name for name in reads if not reachable([name], reads).isdisjoint(redefined))}
-        for called, history in registrations.names.items():  # by the name of the subscription
+        for subscription, history in registrations.names.items():  # by the name of the subscription
             name = with_tuples(history.relation)
             if name not in {*self.rules, *self._session.relations, *RELATIONS} or name in changed:
-                log.warning("%s follows from other rules now: the changes kept for the subscription %r are gone", name, called)
+                message = "%s follows from other rules now: the changes kept for the subscription %r are gone"
+                log.warning(message, name, subscription)
             else:
                 if not history.lapsed:
                     self.acquire(history.relation, history.key)
-                self.subscribers.histories[called] = history
+                self.subscribers.histories[subscription] = history
 
 
 def _row_of(key: tuple[int, ...]) -> Block:

@@ -41,30 +41,33 @@ class Subscribers:
 
     def subscribe(
         self, name: str, callback: Callback, given: dict[str, Any], when: Granularity, snapshot: bool, since: int | None,
-        called: str | None, owner: str | None = None, keep: bool = True,
+        durable_name: str | None, owner: str | None = None, keep: bool = True,
     ) -> Subscription:  # fmt: skip
-        """See `Session.subscribe`. name: the relation. given: the values of its parameters, by name. called: the name of the
-        subscription, if any. owner: the client of a server that subscribes."""
-        if not keep and (snapshot or since is not None and called not in self.histories):
+        """See `Session.subscribe`. name: the relation. given: the values of its parameters, by name. durable_name: the
+        name of the subscription, if any. owner: the client of a server that subscribes."""
+        if not keep and (snapshot or since is not None and durable_name not in self.histories):
             raise ValueError(f"keep=False keeps no tuples of {name}, so there is no snapshot, and no changes since an epoch")
-        key, history = self._registry.parameter_key(name, given), self.histories.get(called) if called else None
+        key = self._registry.parameter_key(name, given)
+        history = self.histories.get(durable_name) if durable_name else None
         if history and (history.relation, history.key) != (name if keep else changes_only(name), key):
-            raise ValueError(f"the subscription {called!r} is one to {history.relation}: take another name")
+            raise ValueError(f"the subscription {durable_name!r} is one to {history.relation}: take another name")
         if history and history.lapsed:
-            text = f"the subscription {called!r} has lapsed: more than {self.max_waiting:,} tuples waited to be acknowledged"
+            waiting = f"more than {self.max_waiting:,} tuples waited to be acknowledged"
+            text = f"the subscription {durable_name!r} has lapsed: {waiting}"
             raise ValueError(f"{text}; end it, then begin it anew with a snapshot")
-        if called and any(each.name == called for each in self.active):
-            raise ValueError(f"the subscription {called!r} is in use: cancel it first")
+        if durable_name and any(active.name == durable_name for active in self.active):
+            raise ValueError(f"the subscription {durable_name!r} is in use: cancel it first")
         missed = self._missed(name, key, history, since)
         relation = self._registry.relation(name)
         if not keep:
             name = changes_only(name)
         self._session.commits.add_savepoint()
         self._registry.acquire(name, key)
-        subscription = Subscription(self._session, relation, name, key, callback, when, called)
-        subscription.owner, subscription.parameters = owner, ", ".join(f"{each}={value}" for each, value in given.items())
-        if called and history is None:
-            self._begin_history(called, History(name, key, self._session.epoch))
+        subscription = Subscription(self._session, relation, name, key, callback, when, durable_name)
+        subscription.owner = owner
+        subscription.parameters = ", ".join(f"{parameter}={value}" for parameter, value in given.items())
+        if durable_name and history is None:
+            self._begin_history(durable_name, History(name, key, self._session.epoch))
         self.active = [*self.active, subscription]
         self._session.turns.add_undo(subscription.end)
         subscription.start()
@@ -77,12 +80,12 @@ class Subscribers:
             subscription.deliver_if_due()
         return subscription
 
-    def _begin_history(self, called: str, history: History) -> None:
-        """Store the changes of a relation from now on for a named subscription. called: its name."""
-        event = "subscribe", called, history.relation, history.key, history.acknowledged
+    def _begin_history(self, durable_name: str, history: History) -> None:
+        """Store the changes of a relation from now on for a named subscription. durable_name: its name."""
+        event = "subscribe", durable_name, history.relation, history.key, history.acknowledged
         self._session.commits.log_event(True, *event, values=self._session.upkeep.values)
         self._registry.acquire(history.relation, history.key)  # also after the subscription has been cancelled
-        self.histories[called] = history
+        self.histories[durable_name] = history
 
     def _missed(self, name: str, key: tuple[int, ...], history: History | None, since: int | None) -> list[tuple[int, Change]]:
         """Return the changes before a new subscription as (epoch, change): those stored for its name, or, if `since` is given,
@@ -120,21 +123,21 @@ class Subscribers:
         """Return the changes of a transaction that must be stored for named subscriptions, by the name of the subscription.
         all_changes: the changes by relation."""
         to_store = {}
-        for called, history in self.histories.items():
+        for durable_name, history in self.histories.items():
             change = all_changes.get(history.relation)
             if not history.lapsed and isinstance(change, Change):
-                part = with_key(change, history.key)
-                if part.size:
-                    to_store[called] = part
+                change_for_key = with_key(change, history.key)
+                if change_for_key.size:
+                    to_store[durable_name] = change_for_key
         return to_store
 
     def deliver(self, changes: dict[str, Change], epoch: int) -> None:
         """Deliver the changes of an epoch to subscribers, and store them for named subscriptions. changes: by relation.
         Idempotent: an interrupt may repeat it."""
-        for called, change in self.changes_to_store(changes).items():
-            self.histories[called].add(epoch, change)
-            if self.max_waiting is not None and self.histories[called].waiting > self.max_waiting:
-                self._lapse(called)
+        for durable_name, change in self.changes_to_store(changes).items():
+            self.histories[durable_name].add(epoch, change)
+            if self.max_waiting is not None and self.histories[durable_name].waiting > self.max_waiting:
+                self._lapse(durable_name)
         listeners, due = self._listeners(), []
         for name in changes.keys() & listeners.keys():
             for key, part in parts_by_key(changes[name], listeners[name]).items():
@@ -148,8 +151,8 @@ class Subscribers:
         indexed, listeners = self._by_relation
         if indexed is not self.active:  # lists of subscriptions are replaced, never changed
             listeners = {}
-            for place, each in enumerate(self.active):
-                listeners.setdefault(each.source, {}).setdefault(each.key, []).append((place, each))
+            for place, subscription in enumerate(self.active):
+                listeners.setdefault(subscription.source, {}).setdefault(subscription.key, []).append((place, subscription))
             self._by_relation = self.active, listeners
         return listeners
 
@@ -168,7 +171,7 @@ class Subscribers:
         """Remove a cancelled subscription and release its relation. If a turn of this thread is open, as when a callback
         cancels it, the relation is released after the turn."""
         if subscription in self.active:
-            rest = [each for each in self.active if each is not subscription]
+            rest = [other for other in self.active if other is not subscription]
             self.active, self.leaving = rest, [*self.leaving, subscription]
         if not self._session.turns.is_mine and not self._session.closed:
             with self._session.in_turn():
@@ -180,44 +183,44 @@ class Subscribers:
             self._registry.release(self.leaving[-1].source, self.leaving[-1].key)
             self.leaving = self.leaving[:-1]
 
-    def acknowledge(self, called: str, epoch: int) -> None:
-        """Discard the changes up to an epoch that are stored for a named subscription. called: its name. Raises ValueError for
-        a future epoch."""
+    def acknowledge(self, durable_name: str, epoch: int) -> None:
+        """Discard the changes up to an epoch that are stored for a named subscription. durable_name: its name. Raises
+        ValueError for a future epoch."""
         self._session.check_process()
         if epoch > self._session.epoch:
             raise ValueError(f"there is no epoch {epoch} to acknowledge: the last one is {self._session.epoch}")
-        if called in self.histories:
-            self.histories[called].ack(epoch)
-            self._session.commits.log_event(False, "ack", called, epoch)
+        if durable_name in self.histories:
+            self.histories[durable_name].ack(epoch)
+            self._session.commits.log_event(False, "ack", durable_name, epoch)
 
-    def _lapse(self, called: str) -> None:
+    def _lapse(self, durable_name: str) -> None:
         """Let a named subscription lapse, as too many tuples are stored: discard them, and release its relation."""
-        log.warning("the subscription %r has lapsed: more than %s tuples wait for it", called, f"{self.max_waiting:,}")
-        history = self.histories[called]
+        log.warning("the subscription %r has lapsed: more than %s tuples wait for it", durable_name, f"{self.max_waiting:,}")
+        history = self.histories[durable_name]
         history.lapse()
         self._registry.release(history.relation, history.key)
         try:
-            self._session.commits.log_event(False, "lapse", called)
+            self._session.commits.log_event(False, "lapse", durable_name)
         except OSError:
-            log.exception("the directory does not know that the subscription %r has lapsed", called)
+            log.exception("the directory does not know that the subscription %r has lapsed", durable_name)
 
-    def end(self, called: str) -> None:
-        """Discard a named subscription and the changes stored for it. called: its name. Raises KeyError if it is unknown."""
-        if called not in self.histories:
-            raise KeyError(f"there is no subscription with the name {called!r}")
+    def end(self, durable_name: str) -> None:
+        """Discard a named subscription and the changes stored for it. durable_name: its name. Raises KeyError for others."""
+        if durable_name not in self.histories:
+            raise KeyError(f"there is no subscription with the name {durable_name!r}")
         self._session.commits.add_savepoint()
-        for each in [each for each in self.active if each.name == called]:
-            self._session.turns.add_undo(partial(setattr, each, "name", called))
-            each.name = None
-        self._session.commits.log_event(False, "end", called)
-        history = self.histories.pop(called)
+        for subscription in [active for active in self.active if active.name == durable_name]:
+            self._session.turns.add_undo(partial(setattr, subscription, "name", durable_name))
+            subscription.name = None
+        self._session.commits.log_event(False, "end", durable_name)
+        history = self.histories.pop(durable_name)
         if not history.lapsed:
             self._registry.release(history.relation, history.key)
 
     def close(self) -> None:
         """Stop all subscriptions."""
-        for each in self.active:
-            each.stop()
+        for subscription in self.active:
+            subscription.stop()
 
     def savepoint(self) -> Callable[[], None]:
         """Return a step that restores the current subscriptions. Those that are cancelled meanwhile remain cancelled."""
@@ -225,7 +228,7 @@ class Subscribers:
 
         def restore() -> None:
             self.histories = histories
-            self.leaving += [each for each in leaving if each not in self.leaving]
-            self.active = [each for each in active if each not in self.leaving]
+            self.leaving += [subscription for subscription in leaving if subscription not in self.leaving]
+            self.active = [subscription for subscription in active if subscription not in self.leaving]
 
         return restore

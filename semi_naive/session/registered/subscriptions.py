@@ -30,8 +30,7 @@ Callback = Callable[[Changes, int], None]
 
 @dataclass(frozen=True)
 class Granularity:
-    """When changes are delivered: after this number of epochs that change the relation, and these seconds since the last
-    one."""
+    """When changes are delivered: after so many epochs that change the relation, and so many seconds since the last one."""
 
     epochs: int = 1
     seconds: float = 0.0
@@ -67,7 +66,7 @@ class History:
     def after(self, epoch: int | None = None) -> list[tuple[int, Change]]:
         """Return (epoch, change) of the stored epochs after `epoch`, or of all stored epochs."""
         with locked(self.changing):
-            return [(each, self.epochs[each]) for each in self.epochs.irange(epoch, inclusive=(False, True))]
+            return [(number, self.epochs[number]) for number in self.epochs.irange(epoch, inclusive=(False, True))]
 
     def add(self, epoch: int, change: Change) -> None:
         """Store the changes of an epoch, unless they are stored already."""
@@ -79,8 +78,8 @@ class History:
         """Discard the changes up to an epoch."""
         with deferred(), locked(self.changing):
             self.acknowledged = max(self.acknowledged, epoch)
-            for each in list(self.epochs.irange(maximum=self.acknowledged)):
-                del self.epochs[each]
+            for number in list(self.epochs.irange(maximum=self.acknowledged)):
+                del self.epochs[number]
 
     def lapse(self) -> None:
         """Discard all changes, and store no changes from now on."""
@@ -98,8 +97,7 @@ class Sum:
 
 
 class Subscription:
-    """A callback that gets the changes of a relation until `cancel`. The sum of the changes that are not delivered yet is
-    stored.
+    """A callback that gets the changes of a relation until `cancel`. The sum of undelivered changes is stored.
 
     relation, key: the relation, and the values of its parameters in 64 bits; the callback gets the other attributes.
 
@@ -131,7 +129,7 @@ class Subscription:
             self._thread.start()
 
     def __repr__(self) -> str:
-        """The name, the relation, and the number of calls."""
+        """Return the name, the relation, the values of its parameters, and the number of calls."""
         name, of = f" {self.name}" if self.name else "", f" of {self.parameters}" if self.parameters else ""
         state = "cancelled" if self._cancelled else f"told {self.calls:,}×"
         return f"<Subscription{name} to {self.relation}{of}: {state}>"
@@ -141,7 +139,7 @@ class Subscription:
         with locked(self._state):
             waiting = self._waiting
             if epoch > waiting.epoch:
-                self._waiting = Sum(added(waiting.change, change), waiting.epochs + 1, epoch)
+                self._waiting = Sum(net_sum(waiting.change, change), waiting.epochs + 1, epoch)
             self._state.notify()
 
     @property
@@ -251,10 +249,11 @@ def rest_of(block: Block, key: tuple[int, ...]) -> Block:
         return block
     if not block.size:
         return empty(block.arity - len(key))
-    found = with_prefixes(block, Block.of([np.array([value]) for value in key], 1))
-    if not found.size:
+    matching = with_prefixes(block, Block.of([np.array([value]) for value in key], 1))
+    if not matching.size:
         return empty(block.arity - len(key))
-    return Block.of(found.columns()[len(key) :], found.size if block.arity > len(key) else 1)  # a nullary rest is one tuple
+    size = matching.size if block.arity > len(key) else 1  # a nullary rest is one tuple
+    return Block.of(matching.columns()[len(key) :], size)
 
 
 def rest_of_table(table: Table, key: tuple[int, ...]) -> Table:
@@ -263,11 +262,11 @@ def rest_of_table(table: Table, key: tuple[int, ...]) -> Table:
     return settled_table([union_of_blocks(blocks, table.arity - len(key))])
 
 
-def added(first: Change, second: Change) -> Change:
+def net_sum(first: Change, second: Change) -> Change:
     """Return the net sum of two successive changes: a tuple that is inserted and deleted again is in neither part.
 
     >>> def block(*values): return Block.of([np.array(values)], len(values))
-    >>> both = added(Change(block(1, 2), block(3)), Change(block(3, 4), block(2)))
+    >>> both = net_sum(Change(block(1, 2), block(3)), Change(block(3, 4), block(2)))
     >>> both.born.column(0).tolist(), both.lost.size
     ([1, 4], 0)
     """

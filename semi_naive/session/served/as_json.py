@@ -8,15 +8,15 @@ from datetime import date, timedelta
 from typing import Any, NamedTuple
 
 from semi_naive.branch import Branch
+from semi_naive.ra.ir import Relation
 from semi_naive.ra.text.ids import UnknownId
 from semi_naive.ra.values.encoded import text_of_encoded
 from semi_naive.running.results.answers import Answer
-from semi_naive.session.served.requests import BadRequest
+from semi_naive.session.served.requests import MAX_TUPLES, BadRequest
 
 EXAMPLE = 'expected a list like [{"insert": "edge", "rows": [[1, 2]]}]'
 ROW_EXAMPLE = 'expected ?row= and a list like ["Ulm", 3]'
 OPERATIONS = ("insert", "delete", "upsert", "clear")
-MAX_TUPLES = 1_000_000  # of one answer
 MAX_CHARACTERS = 64 << 20  # of all values of one answer
 MAX_DEPTH = 300  # levels of a nested value
 NOT_SHOWN = BadRequest, UnknownId, RecursionError  # errors of tuples that cannot be converted to JSON
@@ -63,7 +63,7 @@ def operations(body: bytes) -> list[Operation]:
         requested = requested["operations"]
     if not isinstance(requested, list):
         raise BadRequest(f"the body is {type(requested).__name__}; {EXAMPLE}")
-    return [_operation(number, each) for number, each in enumerate(requested)]
+    return [_operation(number, operation) for number, operation in enumerate(requested)]
 
 
 def row_of(text: str) -> tuple[Any, ...]:
@@ -75,7 +75,7 @@ def row_of(text: str) -> tuple[Any, ...]:
 
 
 def _operation(number: int, operation: Any) -> Operation:
-    """Check one operation. number: its place, for messages."""
+    """Return an operation of a request, checked. number: its place, for messages."""
     names = [name for name in OPERATIONS if isinstance(operation, dict) and name in operation]
     if len(names) != 1 or not isinstance(operation[names[0]], str):
         raise BadRequest(f"operation {number} names neither insert, delete, upsert nor clear, or several of them; {EXAMPLE}")
@@ -96,7 +96,7 @@ def _as_tuples(value: Any, levels: int):
         return value
     if not levels:
         raise BadRequest(f"a row is nested too deeply: a value has {MAX_DEPTH} levels at most")
-    return tuple([_as_tuples(each, levels - 1) for each in value])
+    return tuple([_as_tuples(item, levels - 1) for item in value])
 
 
 # -- out
@@ -138,7 +138,7 @@ def _json_value(value: Any, levels: int):
     if isinstance(value, tuple | list):
         if not levels:
             raise BadRequest(f"a record has more than {MAX_DEPTH} levels: let a rule take it apart")
-        return [_json_value(each, levels - 1) for each in value]
+        return [_json_value(item, levels - 1) for item in value]
     if isinstance(value, date | timedelta):
         return text_of_encoded(value)
     return str(value) if isinstance(value, Branch) or isinstance(value, float) and not math.isfinite(value) else value
@@ -149,3 +149,9 @@ def _characters(value: Any) -> int:
     if isinstance(value, list):
         return sum(map(_characters, value))
     return len(value) if isinstance(value, str) else ASSUMED_CHARACTERS
+
+
+def schema_of(relation: Relation) -> dict:
+    """Return the names, types and kinds of a relation's attributes, as JSON."""
+    attributes = [[attribute, type_.name] for attribute, type_ in relation.attributes]
+    return {"attributes": attributes, "kinds": [type_.kind.value for _, type_ in relation.attributes]}

@@ -95,7 +95,7 @@ class Client:
 
     def _may_read_inputs(self, rules: Registered, registry: Any) -> bool:
         """True if it may read all tuples of the relations that rules read."""
-        return all(self.may_read_all(each, registry) for each in rules.reads | rules.inlines)
+        return all(self.may_read_all(read, registry) for read in rules.reads | rules.inlines)
 
     def may_read_part(self, name: str, registry: Any) -> bool:
         """True if it may read a relation, or at least its tuples for the parameter values that it may give."""
@@ -112,20 +112,20 @@ class Client:
         """Check that it may read a relation or a part of it. A client may always read its own rows of sys.subscription."""
         if not self.may_read_part(name, registry) and not (name == "sys.subscription" and name in registry.system_rules):
             known = [*registry.readable, *registry.rules]
-            may = sorted(each for each in dict.fromkeys(known) if self.may_read_part(each, registry))
+            may = sorted(other for other in dict.fromkeys(known) if self.may_read_part(other, registry))
             raise NotAllowed(f"{self.name} may not read {name}: it may read {_names_or_nothing(may)}")
 
-    def check_value(self, parameter: str, text: str, read: Callable[[str], Any]) -> None:
-        """Check that it may give a value to a parameter. read: parses a text as a value of the parameter's type."""
+    def check_value(self, parameter: str, text: str, parse: Callable[[str], Any]) -> None:
+        """Check that it may give a value to a parameter. parse: parses a text as a value of the parameter's type."""
         allowed = None if self.owner else self.parameters.get(parameter, ())
-        if allowed is not None and not any(_is_equal_value(text, each, read) for each in allowed):
+        if allowed is not None and not any(_is_equal_value(text, value, parse) for value in allowed):
             may = _names_or_nothing(list(map(repr, allowed)))
             raise NotAllowed(f"{self.name} may not give {parameter}={text!r}: it may give {may}")
 
-    def check_owner(self, what: str) -> None:
-        """Check that it is an owner. what: the things that it asks for, as plural noun."""
+    def check_owner(self, subject: str) -> None:
+        """Check that it is an owner. subject: a plural noun for what it asks for, as in the error's message."""
         if not self.owner:
-            raise NotAllowed(f"{self.name} may not ask for {what}, which show facts and rules of all clients: an owner may")
+            raise NotAllowed(f"{self.name} may not ask for {subject}, which show facts and rules of all clients: an owner may")
 
     def check_may_write(self, name: str) -> None:
         """Check that it may change the facts of a relation."""
@@ -145,34 +145,34 @@ class Client:
         such a value could belong to another client."""
         if self.owner:
             return
-        for each in sorted(rules.reads | rules.inlines):
-            self.check_may_read(each, registry)
-            if each in registry.rules and registry.rules[each].parameters and not self.owns(each):
-                raise NotAllowed(f"rules of {self.name} may not read {each}, which has parameters: register its rules anew")
+        for name in sorted(rules.reads | rules.inlines):
+            self.check_may_read(name, registry)
+            if name in registry.rules and registry.rules[name].parameters and not self.owns(name):
+                raise NotAllowed(f"rules of {self.name} may not read {name}, which has parameters: register its rules anew")
         for node in _syntax_nodes(parse(rules.text, sandbox=NoFiles()).statements):
             if isinstance(node, syntax.As) and node.type not in CONVERTIBLE_TYPES:
                 may = ", ".join(sorted(CONVERTIBLE_TYPES))
                 raise NotAllowed(f"as(…, {node.type}) at line {node.span.line}: rules of {self.name} may have `as` for {may}")
 
 
-def _is_equal_value(text: str, allowed: Any, read: Callable[[str], Any]) -> bool:
-    """True if both are the same value of a parameter's type, which `read` parses; False if one is not of the type."""
+def _is_equal_value(text: str, allowed: Any, parse: Callable[[str], Any]) -> bool:
+    """True if both are the same value of a parameter's type, which `parse` parses; False if one is not of the type."""
     try:
-        return read(text) == read(str(allowed))
+        return parse(text) == parse(str(allowed))
     except ValueError:
         return False
 
 
 def _syntax_nodes(node: Any) -> Iterable:
     """Yield a syntax node, or the nodes of a list, and all their descendants."""
-    waiting = [node]
-    while waiting:
-        node = waiting.pop()
+    unvisited = [node]
+    while unvisited:
+        node = unvisited.pop()
         if isinstance(node, list | tuple):
-            waiting += node
+            unvisited += node
         elif is_dataclass(node):
             yield node
-            waiting += [getattr(node, each.name) for each in fields(node)]
+            unvisited += [getattr(node, field_.name) for field_ in fields(node)]
 
 
 def _names_or_nothing(names: list[str]) -> str:
@@ -199,9 +199,9 @@ class Clients:
         if not self.known:
             return Client()
         scheme, _, token = header.strip().partition(" ")
-        given = _digest(token.strip())
-        found = [client for digest, client in self.known if hmac.compare_digest(digest, given)]
-        return found[0] if found and scheme.lower() == "bearer" else None
+        given_digest = _digest(token.strip())
+        matching = [client for digest, client in self.known if hmac.compare_digest(digest, given_digest)]
+        return matching[0] if matching and scheme.lower() == "bearer" else None
 
 
 def _digest(token: str) -> bytes:
@@ -261,7 +261,8 @@ def _parse_client(path: str, name: str, table: Any) -> tuple[str, Client]:
             raise invalid(f"{key} is {value!r}: expected {_expected_of_key(key)}")
     if table.get("owner") and table.keys() - {"token", "owner"}:
         raise invalid("an owner may do everything: leave its other keys out")
-    parameters = {each: _allowed_values(each, values, invalid) for each, values in table.get("parameters", {}).items()}
+    allowed = table.get("parameters", {})
+    parameters = {parameter: _allowed_values(parameter, values, invalid) for parameter, values in allowed.items()}
     reads, writes = (_allowed_relations(key, table.get(key, []), invalid) for key in ("reads", "writes"))
     token = _check_token(table.get("token"), path, name)
     if table.get("owner"):
@@ -277,7 +278,7 @@ def _expected_of_key(key: str) -> str:
 
 def _allowed_relations(key: str, value: Any, invalid: Callable[[str], BadInput]) -> frozenset[str] | None:
     """Return the relations that the permission `key` lists; None for all. invalid: returns the error to raise."""
-    if value != ANY and not all(isinstance(each, str) for each in value):
+    if value != ANY and not all(isinstance(name, str) for name in value):
         raise invalid(f"{key} is {value!r}: expected {_expected_of_key(key)}")
     return None if value == ANY else frozenset(value)
 
@@ -286,6 +287,6 @@ def _allowed_values(name: str, value: Any, invalid: Callable[[str], BadInput]) -
     """Return the values that a client may give to the parameter `name`; None for any. invalid: returns the error to raise."""
     if value == ANY:
         return None
-    if not isinstance(value, list) or not all(type(each) in (str, int, float) for each in value):
+    if not isinstance(value, list) or not all(type(allowed) in (str, int, float) for allowed in value):
         raise invalid(f'the parameter {name} has {value!r}: expected a list of texts and numbers, or "{ANY}"')
     return tuple(value)

@@ -58,7 +58,7 @@ class Events(Response):
         self.stream, self.on_end, self.delivered_epoch = stream, on_end, delivered_epoch
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the messages until the client disconnects or the stream is over."""
+        """Send the messages until the client disconnects or the stream is over (the interface of ASGI)."""
         ends = [asyncio.create_task(disconnected(receive)), asyncio.create_task(self.stream.over.wait())]
         try:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
@@ -70,8 +70,8 @@ class Events(Response):
             pass  # the client has disconnected, or the server is ending
         finally:
             self.stream.closed = True
-            for each in ends:
-                each.cancel()
+            for task in ends:
+                task.cancel()
             self.stream.loop.run_in_executor(None, self.on_end)  # not awaited, as a server that ends would cancel it
 
     async def _next_message(self, ends: list[asyncio.Task]) -> str | None:
@@ -86,8 +86,7 @@ class Events(Response):
             message.cancel()
 
     def _progress(self) -> str:
-        """Return a message with the last epoch, after which a client that reconnects then begins. Return a comment if changes
-        wait."""
+        """Return a message with the last epoch, after which a client that reconnects begins; a comment if changes wait."""
         epoch = self.delivered_epoch()
         if epoch is None or not self.stream.queue.empty():
             return ": still here\n\n"

@@ -24,6 +24,8 @@ from semi_naive.ra.expressions.arithmetic import EvaluationError
 from semi_naive.ra.text.ids import UnknownId
 from semi_naive.session.served.clients import Client, Clients, NotAllowed
 
+MAX_TUPLES = 1_000_000  # of one answer
+DEFAULT_LIMIT = 1000  # tuples of a relation or an answer that are sent, if the request has no limit
 CLIENT = "semi_naive.client"  # the key of a request's scope under which its `Client` is stored
 PAGE = "/"  # the address of the page, which has no data: it may be read without a token, and from links of other sites
 ALLOWED_FETCH_SITES = "", "same-origin", "none"  # of the header Sec-Fetch-Site; pages of other sites have other values
@@ -168,3 +170,19 @@ async def routing_error(request: Request, error: Exception) -> Response:
 
 def json_error(message: str, status: int, headers=None) -> Response:
     return JSONResponse({"error": message}, status, headers)
+
+
+def parsed(text: str | None, parser: type, option: str):
+    """Convert the text of an option to int, float or str (`parser`); None remains None. Raises BadRequest if that fails."""
+    try:
+        return None if text is None else parser(text)
+    except ValueError:
+        raise BadRequest(f"{option} is {abbreviated(text)}: expected a number") from None
+
+
+def pop_limit(options: dict) -> int:
+    """Remove the option `limit`, and return its value."""
+    limit = parsed(options.pop("limit", str(DEFAULT_LIMIT)), int, "limit")
+    if not 0 <= limit <= MAX_TUPLES:
+        raise BadRequest(f"limit is {abbreviated(limit)}: expected a number from 0 to {MAX_TUPLES:,}")
+    return limit

@@ -48,8 +48,8 @@ class ChangesSource(DataSource):
     def _attributes(self) -> list[tuple[str, str]]:
         """Return the (name, kind) of the relation's attributes, as the server describes them."""
         relation, get = self._option("relation"), self._get()
-        schemas = {each["name"]: each for each in get("/relations")["relations"]}
-        registered = [each["name"] for each in get("/rules")]
+        schemas = {entry["name"]: entry for entry in get("/relations")["relations"]}
+        registered = [entry["name"] for entry in get("/rules")]
         if relation not in {*schemas, *registered}:
             raise ValueError(f"the server has no relation {relation!r}: it has {', '.join([*sorted(schemas), *registered])}")
         schema = schemas[relation] if relation in schemas else get(f"/rules/{urllib.parse.quote(relation)}")
@@ -79,6 +79,7 @@ class ChangesReader(SimpleDataSourceStreamReader):
         return {"epoch": self.since}
 
     def read(self, start: dict) -> tuple[Iterator[tuple], dict]:
+        """Return the rows of the changes after the offset `start`, and the offset at which they end."""
         answer = self._between(start["epoch"])
         return self._rows(answer), {"epoch": answer["epoch"]}
 
@@ -87,8 +88,8 @@ class ChangesReader(SimpleDataSourceStreamReader):
 
     def _between(self, since: int, until: int | None = None) -> dict:
         """Request the changes between two epochs. until: by default the last one."""
-        given = {"since": since} | ({} if until is None else {"until": until})
-        options = "&".join(filter(None, [urllib.parse.urlencode(given), self.parameters]))
+        epochs = {"since": since} | ({} if until is None else {"until": until})
+        options = "&".join(filter(None, [urllib.parse.urlencode(epochs), self.parameters]))
         return self.get(f"/differences/{urllib.parse.quote(self.relation)}?{options}")
 
     def _rows(self, answer: dict) -> Iterator[tuple]:
@@ -103,8 +104,7 @@ class ChangesReader(SimpleDataSourceStreamReader):
 
 
 def request_json(url: str, token: str | None, path: str) -> Any:
-    """Request a path of a server, and return the JSON of the answer. Raises ValueError with the server's message for an
-    error."""
+    """Request a path of a server, and return the JSON of the answer. Raises ValueError with the server's message."""
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     request = urllib.request.Request(url.rstrip("/") + path, headers=headers)
     try:

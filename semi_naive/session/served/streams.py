@@ -31,8 +31,7 @@ class StreamSink:
         return f"<StreamSink of {self.relation}>"
 
     def __call__(self, frame, batch: int) -> None:
-        """Commit a data frame of Spark, unless a batch of this number or a later one has been committed. Deletes come before
-        inserts. batch: the number of the batch."""
+        """Commit a data frame of Spark, unless this batch or a later one has been committed. Deletes come before inserts."""
         query = self.query or frame.sparkSession.sparkContext.getLocalProperty(QUERY)
         if not query:
             raise ValueError("the query of this batch has no name that stays: session.sink(…, query=name)")
@@ -67,9 +66,9 @@ class StreamSink:
         return tuple(rows.filter(pc.is_in(ops, pa.array(sorted(values)))) for values in (DELETES, INSERTS))
 
 
-def check_operations(found: Iterable[str], known: set[str], op: str, place: str) -> None:
+def check_operations(values_in_batch: Iterable[str], allowed: set[str], op: str, place: str) -> None:
     """Raise BadInput for an unknown value in the column of operations. op: its name; place: the relation or the source."""
-    for value in found:
-        if value not in known:
-            hint = f"expected one of {', '.join(sorted(known))}"
+    for value in values_in_batch:
+        if value not in allowed:
+            hint = f"expected one of {', '.join(sorted(allowed))}"
             raise BadInput(f"a row of a batch has {op} = {value!r}", place, hint=hint)

@@ -49,7 +49,7 @@ from semi_naive.session.query import all_tuples, answer_of, answers_to_atom, ans
 from semi_naive.session.registered.bodies import parse_query
 from semi_naive.session.registered.rules import Registered
 from semi_naive.session.registered.subscriptions import Granularity, Subscription
-from semi_naive.session.served.as_json import MAX_TUPLES, NOT_SHOWN, all_rows, operations, parse_body, relation_as_json, row_of
+from semi_naive.session.served.as_json import NOT_SHOWN, all_rows, operations, parse_body, relation_as_json, row_of, schema_of
 from semi_naive.session.served.clients import Client, Clients, NotAllowed
 from semi_naive.session.served.events import Events, Stream, disconnected
 from semi_naive.session.served.requests import (
@@ -58,11 +58,12 @@ from semi_naive.session.served.requests import (
     BodyTooLarge,
     ClientRequest,
     NotFound,
+    parsed,
+    pop_limit,
     request_handler,
     routing_error,
 )
 
-DEFAULT_LIMIT = 1000  # tuples of a relation or an answer that are sent, if the request has no limit
 EPOCHS_ON_PAGE = 200
 EVALUATING_THREADS = 8  # for requests that evaluate rules or change the session; those that only read have other threads
 MAX_BODY_BYTES = {"POST": 64 << 20, "PUT": 64 << 20}  # by the method of the request
@@ -159,20 +160,20 @@ class Web:
             if request.client.may_read_all(name, self.session.registry):
                 tuples = epoch[name].count() if name in epoch.tables else None  # before its first use
                 state = {"tuples": tuples, "changeable": name in self.session.changeable}
-                entries.append({"name": name} | _schema_of(relation) | state)
+                entries.append({"name": name} | schema_of(relation) | state)
         return {"program": self.name, "epoch": epoch.number, "relations": entries}
 
     def relation(self, request: ClientRequest) -> dict:
         """GET /relations/name."""
         options = request.options()
-        limit, name = _pop_limit(options), self._check_readable(request.client, request.name)
+        limit, name = pop_limit(options), self._check_readable(request.client, request.name)
         values = self._parameter_values(request.client, name, options)
         return relation_as_json(all_tuples(self.session, name, values, request.client.viewer), limit)
 
     def query(self, request: ClientRequest) -> dict:
         """GET /query."""
         options = request.options()
-        text, limit = options.pop("atom", None), _pop_limit(options)
+        text, limit = options.pop("atom", None), pop_limit(options)
         if text is None:
             raise BadRequest("a query has an atom or a body: /query?atom=path(1,y)")
         session, client, query = self.session, request.client, parse_query(text)
@@ -186,8 +187,8 @@ class Web:
     def differences(self, request: ClientRequest) -> dict:
         """GET /differences/name. Without `since`, the change from an empty relation; without `until`, up to the last epoch."""
         options, name = request.options(), self._check_readable(request.client, request.name)
-        since = _parsed(options.pop("since", "-1"), int, "since")
-        until = _parsed(options.pop("until", None), int, "until")
+        since = parsed(options.pop("since", "-1"), int, "since")
+        until = parsed(options.pop("until", None), int, "until")
         until = self.session.epoch if until is None else until
         values = self._parameter_values(request.client, name, options)
         self.session.registry.check_given(name, values)  # `between` accepts a relation without values of its parameters
@@ -213,9 +214,9 @@ class Web:
     def last_epochs(self, request: ClientRequest) -> list:
         """GET /epochs."""
         may_read, registry, entries = request.client.may_read_all, self.session.registry, []
-        for each in list(self.session.system.epochs)[-EPOCHS_ON_PAGE:]:
-            changes = {name: counts for name, counts in each.changes.items() if may_read(name, registry)}
-            entries.append({"epoch": each.epoch, "at": each.at, "seconds": each.seconds, "changes": changes})
+        for epoch in list(self.session.system.epochs)[-EPOCHS_ON_PAGE:]:
+            changes = {name: counts for name, counts in epoch.changes.items() if may_read(name, registry)}
+            entries.append({"epoch": epoch.epoch, "at": epoch.at, "seconds": epoch.seconds, "changes": changes})
         return entries
 
     # -- transactions
@@ -224,11 +225,11 @@ class Web:
         """POST /transactions."""
         request.check_json()
         requested = operations(request.body)
-        for each in requested:
-            request.client.check_may_write(each.relation)
-            if each.relation not in self.session.declared:
+        for operation in requested:
+            request.client.check_may_write(operation.relation)
+            if operation.relation not in self.session.declared:
                 may = ", ".join(sorted(self.session.changeable))
-                raise NotFound(f"the program has no relation {each.relation!r}: facts may be changed of {may or 'none'}")
+                raise NotFound(f"the program has no relation {operation.relation!r}: facts may be changed of {may or 'none'}")
         with self.session.transaction() as transaction:
             for name, relation, rows, key in requested:
                 arguments = {"clear": (), "upsert": (rows, key)}.get(name, (rows,))
@@ -247,7 +248,8 @@ class Web:
         """Return the part of a transaction's change that a client may see: that of an output, or of a relation to which it has
         subscribed, with the parameter values of its subscriptions. None if the part is empty."""
         name, registry = change.name, self.session.registry
-        keys = {each.key for each in registry.subscribers.active if each.relation == name and each.owner == client.name}
+        subscriptions = [active for active in registry.subscribers.active if active.owner == client.name]
+        keys = {subscription.key for subscription in subscriptions if subscription.relation == name}
         if not client.may_read_part(name, registry) or not keys and name not in self.session.program.outputs:
             return None
         of_some_values = keys and () not in keys  # () is the key of a subscription to a relation without parameters
@@ -270,7 +272,7 @@ class Web:
         """GET /rules/name."""
         rules = self._registered(self._check_readable(request.client, request.name))
         attributes = rules.relation.attributes[len(rules.parameters) :]
-        shape = {"name": rules.name, "parameters": list(rules.parameters)} | _schema_of(Relation(rules.name, attributes))
+        shape = {"name": rules.name, "parameters": list(rules.parameters)} | schema_of(Relation(rules.name, attributes))
         return shape | ({"text": rules.text} if request.client.owns(rules.name) else {})
 
     def register(self, request: ClientRequest) -> dict:
@@ -287,7 +289,7 @@ class Web:
         options = {}
         for option, value in request.options().items():
             if option not in RULES_OPTIONS or value not in ("true", "false"):
-                expected = " and ".join(f"{each}=true or {each}=false" for each in RULES_OPTIONS)
+                expected = " and ".join(f"{name}=true or {name}=false" for name in RULES_OPTIONS)
                 raise BadRequest(f"the option {option}={abbreviated(value)} of rules is unknown: there is {expected}")
             options[option] = value == "true"
         with self.session.limited(), self.session.in_turn():
@@ -319,49 +321,50 @@ class Web:
         options = {option: parameters.pop(option, None) for option in ("snapshot", "since", "epochs", "seconds", "name")}
         if name in self.session.registry.system_rules and not client.owner:
             raise NotAllowed(f"{client.name} may not subscribe to {name}: read /relations/{name}")
-        since = _parsed(request.request.headers.get("last-event-id") or options["since"], int, "since")
-        epochs, seconds = _parsed(options["epochs"] or "1", int, "epochs"), _parsed(options["seconds"] or "0", float, "seconds")
+        since = parsed(request.request.headers.get("last-event-id") or options["since"], int, "since")
+        epochs, seconds = parsed(options["epochs"] or "1", int, "epochs"), parsed(options["seconds"] or "0", float, "seconds")
         if not seconds <= threading.TIMEOUT_MAX:
             raise BadRequest(f"seconds is {seconds}: expected {threading.TIMEOUT_MAX:.0f} at most")
         values, when = self._parameter_values(client, name, parameters), Granularity(epochs, seconds, background=True)
-        called = client.prefix + options["name"] if options["name"] else None
+        durable_name = client.prefix + options["name"] if options["name"] else None
         snapshot = options["snapshot"] in ("1", "true")
         subscribe = partial(
             self.session.registry.subscribers.subscribe,
-            name, given=values, when=when, snapshot=snapshot, since=since, called=called, owner=client.name,
+            name, given=values, when=when, snapshot=snapshot, since=since, durable_name=durable_name, owner=client.name,
         )  # fmt: skip
-        return self._open_stream(Stream(request.loop), called, subscribe)
+        return self._open_stream(Stream(request.loop), durable_name, subscribe)
 
-    def _open_stream(self, stream: Stream, called: str | None, subscribe: Callable[..., Subscription]) -> Events:
-        """Subscribe the stream, and return its events, at whose end the subscription is cancelled. called: the name of a
+    def _open_stream(self, stream: Stream, durable_name: str | None, subscribe: Callable[..., Subscription]) -> Events:
+        """Subscribe the stream, and return its events, at whose end the subscription is cancelled. durable_name: the name of a
         durable subscription. subscribe: subscribes a callback."""
-        if called in self.end_streams:
-            self.end_streams[called]()  # the client has reconnected before the server noticed the end of its old stream
+        if durable_name in self.end_streams:
+            self.end_streams[durable_name]()  # the client has reconnected before the server noticed the end of its old stream
         with self.session.limited(), self.session.in_turn():
             subscription = subscribe(callback=stream.put)
 
         def end() -> None:
             stream.close()
             subscription.cancel()
-            if called and self.end_streams.get(called) is end:
-                del self.end_streams[called]
+            if durable_name and self.end_streams.get(durable_name) is end:
+                del self.end_streams[durable_name]
 
         def delivered_epoch() -> int | None:
             epoch = self.session.epoch  # read first: its changes are passed to subscriptions before it is shown
             return epoch if subscription.idle else None
 
-        if called:
-            self.end_streams[called] = end
+        if durable_name:
+            self.end_streams[durable_name] = end
         return Events(stream, end, delivered_epoch)
 
     def subscriptions(self, request: ClientRequest) -> list:
         """GET /subscriptions."""
         registry, prefix = self.session.registry, request.client.prefix
-        connected = {each.name for each in registry.subscribers.active}
-        return [{"name": called.removeprefix(prefix), "relation": history.relation,
+        connected = {subscription.name for subscription in registry.subscribers.active}
+        histories = list(registry.subscribers.histories.items())
+        return [{"name": name.removeprefix(prefix), "relation": history.relation,
                  "parameters": self._parameters(history.relation, history.key), "acknowledged": history.acknowledged,
-                 "waiting": history.waiting, "lapsed": history.lapsed, "connected": called in connected}
-                for called, history in list(registry.subscribers.histories.items()) if called.startswith(prefix)]  # fmt: skip
+                 "waiting": history.waiting, "lapsed": history.lapsed, "connected": name in connected}
+                for name, history in histories if name.startswith(prefix)]  # fmt: skip
 
     def _parameters(self, name: str, key: tuple[int, ...]) -> dict[str, Any]:
         """Return the values of a relation's parameters by name. key: the values in 64 bits."""
@@ -386,17 +389,17 @@ class Web:
 
     def end(self, request: ClientRequest) -> dict:
         """DELETE /subscriptions/name."""
-        called = self._subscription_name(request)
-        if called in self.end_streams:
-            self.end_streams[called]()
-        self.session.end_subscription(called)
+        durable_name = self._subscription_name(request)
+        if durable_name in self.end_streams:
+            self.end_streams[durable_name]()
+        self.session.end_subscription(durable_name)
         return {}
 
     def _subscription_name(self, request: ClientRequest) -> str:
         """Return the name of the client's durable subscription in the session. Raises NotFound if there is none."""
         prefix, known = request.client.prefix, list(self.session.registry.subscribers.histories)
         if prefix + request.name not in known:
-            own = sorted(each.removeprefix(prefix) for each in known if each.startswith(prefix))
+            own = sorted(name.removeprefix(prefix) for name in known if name.startswith(prefix))
             raise NotFound(f"there is no durable subscription {request.name!r}: there are {', '.join(own) or 'none'}")
         return prefix + request.name
 
@@ -423,7 +426,7 @@ class Web:
             parameter = parameter.removeprefix("$")
             if parameter in values:
                 raise BadRequest(f"{parameter} is given twice")
-            values[parameter] = _parsed(text, parsers.get(parameter, str), parameter)
+            values[parameter] = parsed(text, parsers.get(parameter, str), parameter)
             if parameter in parsers:
                 client.check_value(parameter, text, parsers[parameter])
         return values
@@ -438,25 +441,3 @@ def _relation_of_query(text: str) -> str | None:
     except (BadInput, ProgramError):
         return None
     return query.relation if isinstance(query, Atom) else None
-
-
-def _schema_of(relation: Relation) -> dict:
-    """Return the names, types and kinds of a relation's attributes, as JSON."""
-    attributes = [[attribute, type_.name] for attribute, type_ in relation.attributes]
-    return {"attributes": attributes, "kinds": [type_.kind.value for _, type_ in relation.attributes]}
-
-
-def _parsed(text: str | None, parser: type, option: str):
-    """Convert the text of an option to int, float or str (`parser`); None remains None. Raises BadRequest if that fails."""
-    try:
-        return None if text is None else parser(text)
-    except ValueError:
-        raise BadRequest(f"{option} is {abbreviated(text)}: expected a number") from None
-
-
-def _pop_limit(options: dict) -> int:
-    """Remove the option `limit`, and return its value."""
-    limit = _parsed(options.pop("limit", str(DEFAULT_LIMIT)), int, "limit")
-    if not 0 <= limit <= MAX_TUPLES:
-        raise BadRequest(f"limit is {abbreviated(limit)}: expected a number from 0 to {MAX_TUPLES:,}")
-    return limit
