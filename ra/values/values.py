@@ -15,7 +15,7 @@ which are equal if the content is equal. Ids are assigned in three phases:
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -194,7 +194,8 @@ class Values(Lookups):
         else:
             self._freeze()
         if self._shared is None or self._shared[:2] != (directory, self.sizes()):
-            records = {arity: Snapshot.of(lexicon, directory) for arity, lexicon in self._records.items()}
+            lexicons = cast("dict[int, Dictionary]", self._records)  # none is a table any more
+            records = {arity: Snapshot.of(lexicon, directory) for arity, lexicon in lexicons.items()}
             assert isinstance(self._symbols, SymbolLexicon)
             self._shared = directory, self.sizes(), SharedValues(Snapshot.of(self._symbols, directory), records)
         _, _, snapshot = self._shared

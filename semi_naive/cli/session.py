@@ -44,8 +44,11 @@ USAGE = {
     "unload": "R FILE", "commit": "", "abort": "", "query": "BODY. [NAME=VALUE…]", "why": "R v…", "why_not": "R v…",
     "explain": "[R]", "declare": "R(ATTRIBUTE: TYPE, …)", "register": "NAME [share=true|false] [add=true] RULES",
     "unregister": "NAME", "subscribe": "R [NAME=VALUE…]", "unsubscribe": "R [NAME=VALUE…]", "quit": "",
+    "watch": "PATTERN [edges=R] [directed=true] [symmetry=false] [homomorphisms=true] [triangles=true] [count=true]",
 }  # fmt: skip
 COMMANDS = ", ".join(f"{command} {arguments}".strip() for command, arguments in USAGE.items())
+_FLAGS = {"true": True, "false": False}
+_PATTERN_OPTIONS = ("edges", "directed", "symmetry", "homomorphisms", "triangles", "count")
 _RULES_OPTION = re.compile(r"(share|add)=(true|false)(?:\s+|$)")
 EXPECTED = (
     ValueError, KeyError, OSError, NotImplementedError, ProgramError, EvaluationError, LimitExceeded,
@@ -247,6 +250,19 @@ class Shell:
             raise BadInput(f"{name} is not subscribed to", hint=f"subscribed are {', '.join(self.subscriptions) or 'none'}")
         self.subscriptions.pop(key).cancel()
 
+    def _watch(self, rest: str) -> None:
+        """Include the matches of a pattern that appear and disappear, or their number, in the changes that are printed."""
+        pattern, text = split_word(rest)
+        given = dict(field.partition("=")[::2] for field in split_fields(text))
+        options: dict[str, Any] = {name: value if name == "edges" else _FLAGS.get(value) for name, value in given.items()}
+        if given.keys() - set(_PATTERN_OPTIONS) or None in options.values():
+            raise BadInput(f"expected watch {USAGE['watch']}")
+        subscription = self.session.watch(pattern, lambda changes, epoch: None, **options)
+        if (key := f"{subscription.relation} {{}}") in self.subscriptions:
+            subscription.cancel()
+            raise BadInput(f"{pattern} is watched already")
+        self.subscriptions[key] = subscription
+
     # -- in
 
     def _relation_and_fact(self, text: str) -> tuple[str, list[tuple]]:
@@ -280,7 +296,7 @@ class Shell:
     def _print(self, transaction: "Transaction") -> None:
         """Print the changes of a committed transaction: deletions (sign -1) before insertions."""
         for name, changes in transaction.changes.items():
-            relation, columns = self.session.relations[name], changes.encoded()
+            relation, columns = self.session.registry.relation(name), changes.encoded()
             for sign in (-1, 1):
                 for line in self._lines_of_tuples(relation, np.ascontiguousarray(columns[:-1, columns[-1] == sign])):
                     click.echo(f"{name}\t{sign:+d}\t{line}")

@@ -15,6 +15,7 @@ from typing import Any
 
 from semi_naive.host import limits
 from semi_naive.host.interrupts import deferred
+from semi_naive.planning.maintaining.names import with_tuples
 from semi_naive.ra.blocks.changes import Change
 from semi_naive.ra.ir import Relation
 from semi_naive.ra.values.values import Values
@@ -137,7 +138,8 @@ class Commits:
         """Return the statistics of an epoch. net, changes: the changes of explicit facts, and of all relations, by name. began:
         when the commit began, by `time.perf_counter`."""
         fact_count, tuple_count = (sum(change.size for change in by_name.values()) for by_name in (net, changes))
-        counts = {name: (changes[name].born_count, changes[name].lost_count) for name in self._reported_names(changes)}
+        born_and_lost = {name: (changes[name].born_count, changes[name].lost_count) for name in self._reported_names(changes)}
+        counts = {with_tuples(name): numbers for name, numbers in born_and_lost.items()}
         seconds, work = time.perf_counter() - began, self._session.system.cost_of_rules(number)
         return EpochStatistics(number, epoch_time, seconds, fact_count, tuple_count, counts, work)
 
@@ -155,7 +157,8 @@ class Commits:
         if self.epochs[0].number < number:
             self.append_epoch(number, statistics.at)
         session.batches |= dict([transaction.batch] if transaction.batch else [])
-        changed = {name: Changes(session, session.relations[name], changes[name]) for name in self._reported_names(changes)}
+        relations = {name: session.registry.relation(name) for name in self._reported_names(changes)}
+        changed = {relation.name: Changes(session, relation, changes[name]) for name, relation in relations.items()}
         transaction.epoch, transaction.ignored, transaction.changes = number, ignored, MappingProxyType(changed)
         session.system.add(statistics)
 

@@ -375,7 +375,7 @@ class Session(Relations):
 
     def subscribe(
         self, relation: str, callback: Callback, /, *, snapshot: bool = False, since: int | None = None, epochs: int = 1,
-        seconds: float = 0.0, background: bool = False, name: str | None = None, **parameters: Any,
+        seconds: float = 0.0, background: bool = False, name: str | None = None, keep: bool = True, **parameters: Any,
     ) -> Subscription:  # fmt: skip
         """Call callback(changes, epoch) after each later transaction that changes a relation. The thread that commits makes the
         call, before another transaction can begin. An exception of the callback is logged; the transaction stands.
@@ -388,11 +388,42 @@ class Session(Relations):
         background: a thread of its own makes the calls, so that a slow callback delays no transaction. `seconds` implies it.
         name: the changes are kept for this name until `Subscription.ack`, also after `cancel`. A later subscription
         by the name first gets the changes that are not acknowledged, or the changes after `since`, one epoch at a time.
+        keep: False for the changes of registered rules alone: their tuples are neither evaluated nor kept for the subscription.
+            ValueError unless it is one rule whose head has all variables of its body.
         """
         self.check_open()
         when = Granularity(epochs, seconds, background)
         with self.limited(), self.in_turn():
-            return self.registry.subscribers.subscribe(relation, callback, parameters, when, snapshot, since, name)
+            return self.registry.subscribers.subscribe(relation, callback, parameters, when, snapshot, since, name, keep=keep)
+
+    def watch(
+        self, pattern: Any, callback: Callback, /, *, edges: str = "edge", directed: bool = False, symmetry: bool = True,
+        homomorphisms: bool = False, triangles: bool = False, count: bool = False, snapshot: bool = False, epochs: int = 1,
+        seconds: float = 0.0, background: bool = False, name: str | None = None,
+    ) -> Subscription:  # fmt: skip
+        """Call callback(changes, epoch) after each transaction by which matches of a pattern appear or disappear: their
+        vertices, in columns a, b, c, … in the order of the pattern's, and `diff`. No match is kept or evaluated before: a
+        session takes the memory of the edges, and of indexes of them. With `count=True` the changes are those of the number of
+        matches, n.
+
+        pattern, directed, symmetry, homomorphisms: as for `subgraphs`.
+        edges: a relation of two attributes of one type. Loops are left out; if `directed` is False, an edge is there while it
+            is there in one direction or in both.
+        triangles: keep the triangles of the graph, and join them in place of their edges.
+        count: the number is computed at once, and followed; `s[subscription.relation]` has it. Matches are not kept for it.
+        snapshot: with `count=True` the first call has the number. epochs, seconds, background, name: as for `subscribe`.
+
+        The rules are registered, under names that begin with that of the relation, as edge__up; equal ones are shared.
+        """
+        from semi_naive.subgraph_queries.watched import rules_of_pattern
+
+        self.check_open()
+        when = Granularity(epochs, seconds, background)
+        graph = self.registry.relation(edges)
+        texts = rules_of_pattern(pattern, graph, directed, symmetry, homomorphisms, triangles, count)
+        with self.limited(), self.in_turn():
+            relation = self.registry.register_patterns(texts)
+            return self.registry.subscribers.subscribe(relation, callback, {}, when, snapshot, None, name, keep=count)
 
     def sink(
         self, relation: str, op: str | None = None, key: Iterable[str] | None = None, query: str | None = None,

@@ -11,6 +11,7 @@ Salihoglu, Joglekar 2018, section 3.1.2).
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from semi_naive.planning.joins.indexes import Indexes
 from semi_naive.planning.joins.multiway import CyclicCore
 from semi_naive.planning.joins.order import Greedy, plan_all
 from semi_naive.planning.joins.placing import Placing, colocated_index, keyed
+from semi_naive.planning.strata import Stratum, names_read
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.by_variable.bigjoin import Intersect
 from semi_naive.ra.ir import Atom, Call, Compare, Const, Kind, Program, Relation, Rule, Term, Type, Var
@@ -34,20 +36,29 @@ from semi_naive.ra.rules.outbox import HeadColumns
 from semi_naive.ra.spark.spark_context import cores
 from semi_naive.ra.values.values import Values
 from semi_naive.running.balanced.exchange_segments import VersionCutter
+from semi_naive.running.balanced.partitioned import Partitioned
 from semi_naive.running.balanced.rounds import evaluate_in_rounds
+from semi_naive.running.driver.local import Local
+from semi_naive.running.progress.profile import Profile
 from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.relations.database import Database
 from semi_naive.running.relations.statics import Statics
 from semi_naive.subgraph_queries.record import Record
 
 FINER_BUCKETS = 16  # parts of a bucket if hubs are split: so few other vertices are split with one
+X, Y, Z = (Var(name, Kind.NUMBER) for name in "xyz")
+DERIVED = {
+    "triangle": [Rule(Atom("triangle", (X, Y, Z)), (Atom("up", (X, Y)), Atom("up", (Y, Z)), Atom("up", (X, Z))))],
+    "corner": [Rule(Atom("corner", corner), (Atom("triangle", (X, Y, Z)),)) for corner in permutations((X, Y, Z))],
+}
 PROPOSALS_PER_PARTITION = 1 << 24  # proposals processed at a time, if no limit is given: 128 MB once written out
 
 
 class PartitionedGraph:
     """The relations of a graph on the partitions of a SparkContext, by default one for each core.
 
-    relations: {name: columns (arity, n)}; a relation is loaded when a pattern first needs it.
+    relations: {name: columns (arity, n)}; a relation is loaded when a pattern first needs it. Those of DERIVED are not among
+    them: they are computed, and stay, on the partitions.
     split: use BiGJoin-S, which splits or copies the buckets of hubs (`running.relations.splitting`).
     """
 
@@ -55,7 +66,7 @@ class PartitionedGraph:
         """relations: the edges by name; split: divide the buckets of hubs among partitions (BiGJoin-S); partitions: by default
         one for each core."""
         self.relations, self.split = relations, split
-        config = Config(partitions=partitions or cores(sc))
+        self.config = config = Config(partitions=partitions or cores(sc), replicate_bytes=0)
         self.database = Database(Program({}, {}, []), Values())
         self.cluster, self.indexes = Cluster(sc, config, "subgraphs"), Indexes({})
         self.placing = Placing(frozenset(), 0, self.database.bytes)  # no relation is replicated
@@ -100,13 +111,25 @@ class PartitionedGraph:
     def _load(self, names: set[str]) -> None:
         """Load relations into the database."""
         for name in sorted(names - self.indexes.arities.keys()):
-            columns = np.array(self.relations[name], np.int64)
+            if derived := name not in self.relations and name in DERIVED:
+                self._load(names_read(DERIVED[name]))
+            columns = np.empty((3, 0), np.int64) if derived else np.array(self.relations[name], np.int64)
             attributes = tuple((f"x{place}", Type("number", Kind.NUMBER)) for place in range(len(columns)))
             self.database.program.relations[name] = Relation(name, attributes)
             self.database.tables[name] = table = Table(len(columns))
             self.database.load(name, columns)
-            table.settle()
             self.indexes.arities[name] = len(columns)
+            if derived:
+                self._derive(name)
+            else:
+                table.settle()
+
+    def _derive(self, name: str) -> None:
+        """Compute a relation of DERIVED by the balanced plan, and leave it on the partitions."""
+        local = Local(Stratum((name,), DERIVED[name], False), 0, self.database, self.indexes, Profile(), multiway="always")
+        stratum = Partitioned(local, self.database, self.cluster, self.config)
+        stratum.begin(lambda stratum: False)
+        stratum.settle()
 
     # -- planning
 
@@ -122,7 +145,7 @@ class PartitionedGraph:
             name, index, keys = colocated
             needed_indexes.setdefault(name, {index: keys})
         if self.split:
-            self.statics.detect_hubs([body], needed_indexes, self.relations.keys())
+            self.statics.detect_hubs([body], needed_indexes, self.relations.keys() - self.database.on_partitions.keys())
         self.statics.partition(needed_indexes, 0)
         self.statics.prepare(body, 0)
         cutter = VersionCutter(0, rule, body, self.statics.partitioned, self.statics.map)

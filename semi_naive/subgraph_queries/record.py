@@ -2,6 +2,7 @@
 
 plan, form, order, batch        "multiway"; "shuffled" or "skew"; the variables; proposals that may be in flight
 bound, peak                     the limit and the maximum of bindings that are in flight at one time
+load                            the most bindings that a partition received in one job
 rounds, jobs, seconds           rounds: the sum over all variables
 stages: for each variable its prefixes (bindings that arrived to be extended), proposals, survivors, lookups and rounds
 messages: tuples, bytes         sent from one step to the next
@@ -33,7 +34,7 @@ class Record:
         self.started, self.partitions, self.batch = time.perf_counter(), partitions, batch
         self.stages = [dict(variable=n, prefixes=0, proposals=0, survivors=0, lookups=0, rounds=0) for n in order]
         self.steps: list[dict] = []
-        self.jobs = self.peak = 0
+        self.jobs = self.peak = self.load = 0
         form = "skew" if split else "shuffled"
         self.order, self.facts = order, {"plan": "multiway", "form": form, "order": list(order), "batch": batch, "bound": 0}
 
@@ -65,7 +66,7 @@ class Record:
         """Add the reports of a job. left: the evaluations that it has not finished, by stage and partition."""
         self.jobs += 1
         sent_in_step: dict[int, int] = {}
-        rounds = set()
+        received, rounds = [0] * self.partitions, set()
         for report in evaluations(results):
             number = report.facts["stage"]
             step = self.steps[number]
@@ -73,6 +74,7 @@ class Record:
             for name in FIGURES:
                 step[name][report.partition] += getattr(report, name)
             sent_in_step[number] = sent_in_step.get(number, 0) + report.sent
+            received[report.partition] += report.received
             if step["phase"] in ("scan", "propose", "join"):
                 proposals = report.facts["joined"] if step["phase"] != "scan" else report.sent
                 stage["prefixes"] += report.received
@@ -82,6 +84,7 @@ class Record:
                 stage["lookups"] += report.received
             if step["phase"] != "count":
                 stage["survivors"] = sum(step["sent"])
+        self.load = max(self.load, *received)
         for number in rounds:
             self.stages[number]["rounds"] += 1
         waiting = sum(getattr(work.arrived, "size", 0) for parts in left.values() for works in parts for work in works)
@@ -92,7 +95,7 @@ class Record:
         work = [sum(step["received"][p] + step["sent"][p] for step in self.steps) for p in range(self.partitions)]
         moved, size = (sum(sum(step[name]) for step in self.steps) for name in ("received", "bytes"))
         return json_value({
-            "version": VERSION, **self.facts, "peak": self.peak, "jobs": self.jobs,
+            "version": VERSION, **self.facts, "peak": self.peak, "load": self.load, "jobs": self.jobs,
             "rounds": sum(stage["rounds"] for stage in self.stages), "seconds": time.perf_counter() - self.started,
             "stages": self.stages, "messages": {"tuples": moved, "bytes": size}, "steps": self.steps, "work": work,
             "result": {"tuples": tuples},

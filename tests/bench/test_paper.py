@@ -180,6 +180,15 @@ def test_what_was_measured_makes_sense(paper):
         counts = [run["boxes"] for run in searched["runs"]]
         assert counts == sorted(counts, reverse=True) and counts[0] > counts[-1] == 1
         assert {run["matches"] for run in searched["runs"]} == {searched["matches"]}
+    for run in data["table5"]["runs"]:  # without symmetry breaking each subgraph is counted once for each of its symmetries
+        other = next(each for each in data["table5"]["runs"] if (each["query"], each["variant"]) == (run["query"], "SYM"))
+        assert run["answers"] == other["answers"] * (run["each"] if run["variant"] == "plain" else 1) > 0
+    for hypercube, bigjoin in zip(*[iter(data["shares"]["runs"])] * 2, strict=True):
+        assert hypercube["answers"] == bigjoin["answers"] > 0 and hypercube["rounds"] == 1
+        parts = round(hypercube["workers"] ** (1 / 3))
+        assert (
+            hypercube["sent"] == 3 * data["shares"]["edges"] * parts
+        )  # each tuple goes to one cell for each part of a variable
     found = {(run["input"], run["form"]): imbalance_ratio(run["work"]) for run in data["skew"]["runs"]}
     assert all(found[name, "BiGJoin-S"] < skew.LIMIT < found[name, "BiGJoin"] for name in skew.INPUTS)
 

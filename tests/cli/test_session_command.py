@@ -123,6 +123,14 @@ def test_proofs_and_plans(command):
     assert "path(3, 1) is not there:" in lines and any("recursive" in line for line in lines)
 
 
+def test_patterns_are_watched(command):
+    text = "insert edge 1 2\ninsert edge 2 3\nwatch triangle symmetry=true\nwatch triangle count=true\ninsert edge 3 1\n"
+    _, lines, err = command(text + "unsubscribe edge__triangle\nclear edge\n")
+    watched = [line for line in lines if line.startswith("edge__")]
+    counts = [f"edge__triangle_count\t{line}" for line in ("-1\t0", "+1\t1", "-1\t1", "+1\t0")]
+    assert watched == ["edge__triangle\t+1\t1\t2\t3", *counts] and not err
+
+
 @pytest.mark.parametrize(
     "text, told",
     [
@@ -144,6 +152,9 @@ def test_proofs_and_plans(command):
         ("subscribe edge src=1\n", "<stdin>:1: edge has no parameters, and src is given"),
         ("unsubscribe edge\n", "<stdin>:1: edge is not subscribed to"),
         ("subscribe edge\nsubscribe edge\n", "<stdin>:2: edge is subscribed to already"),
+        ("watch trio\n", "<stdin>:1: the pattern 'trio' is unknown: expected triangle, diamond, "),
+        ("watch square count=yes\n", "<stdin>:1: expected watch PATTERN [edges=R] "),
+        ("watch square\nwatch square\n", "<stdin>:2: square is watched already"),
         ("query path(1, y). src=1\n", "<stdin>:1: "),
         ("why path 1 2\n", "<stdin>:1: path(1, 2) is not there; why_not tells what it lacks"),
         ("begin\nsubscribe edge\n", "<stdin>:2: "),

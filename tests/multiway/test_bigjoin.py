@@ -21,6 +21,7 @@ from semi_naive.ra.rules.evaluate import Evaluate
 from semi_naive.running.relations import splitting
 from semi_naive.simulated_ranks import SimulatedRanks
 from semi_naive.subgraph_queries.partitioned import PartitionedGraph
+from semi_naive.subgraph_queries.vertices import Vertices
 
 X, Y, Z, W = "xyzw"
 E, T, U = "edge", "t", "u"
@@ -283,3 +284,30 @@ def test_rules_have_their_heavy_buckets_split(here):
             phases = result.trace["strata"][-1]["trace"]["iterations"][0]["phases"]
             uneven.append(ratio(np.sum([phase["sent"] for phase in phases if phase["phase"] == "intra-bucket"], axis=0)))
     assert answers[0] == answers[1] != set() and 1.3 * uneven[1] < uneven[0], uneven
+
+
+@pytest.mark.parametrize("plan", ["bigjoin", "bigjoin-s"])
+@settings(max_examples=3, deadline=None)
+@given(edges=tables(2, most=7, size=40), partitions=st.integers(1, 4))
+def test_triangles_are_found_on_the_partitions_and_stay_there(plan, edges, partitions):
+    """No process has a list of them: the driver has the edges alone."""
+    with Vertices.of(edges.T, any_ids=True) as graph:
+        for pattern in ("4-clique", "diamond", "ammar-house"):
+            for symmetry in (True, False):
+                options = {"spark": SimulatedRanks(partitions), "plan": plan, "symmetry": symmetry}
+                listed = subgraphs(graph, pattern, count=False, triangles=True, **options)
+                assert listed.to_set() == subgraphs(graph, pattern, count=False, symmetry=symmetry).to_set()
+        assert graph.tries.relations.keys() <= {"up", "edge"}
+        assert {"triangle", "corner"} <= set(next(iter(graph.spread.values())).database.on_partitions)
+
+
+def test_a_clique_of_three_triangles_takes_fewer_proposals_than_two_and_an_edge():
+    traces = []
+    with Vertices.of(rmat(9, 4000)) as graph:
+        for triangles in (False, True):
+            options = {"spark": SimulatedRanks(3), "plan": "bigjoin", "triangles": triangles, "trace": traces.append}
+            assert subgraphs(graph, "4-clique", **options) == subgraphs(graph, "4-clique")
+            diamonds = subgraphs(graph, "diamond", **options)
+    clique, _, clique_of_triangles, diamond = (sum(stage["proposals"] for stage in trace["stages"]) for trace in traces)
+    assert 0 < clique_of_triangles < clique / 2
+    assert diamond == diamonds and traces[-1]["messages"]["tuples"] == 0

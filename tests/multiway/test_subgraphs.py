@@ -235,10 +235,11 @@ def test_a_given_order_is_kept(uncompiled):
 
 
 def test_triangles_are_looked_up():
-    """A 4-clique is two triangles and an edge; of an unordered one the six orders are there."""
+    """A 4-clique is three triangles; an unordered triangle is there in six orders, and pairs with an order are compared."""
     clique, house = (embeddings.embedding_query(Pattern.of(name), True, triangles=True) for name in ("4-clique", "house"))
-    assert Counter(atom.relation for atom in clique.atoms) == {"triangle": 2, "up": 1}
-    assert Counter(atom.relation for atom in house.atoms) == {"corner": 1, "up": 1, "edge": 3}
+    assert Counter(atom.relation for atom in clique.atoms) == {"triangle": 3} and not clique.comparisons
+    assert Counter(atom.relation for atom in house.atoms) == {"corner": 1, "edge": 3}
+    assert ("<", "a", "b") in house.comparisons
 
 
 BAD = [

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from semi_naive.ra.ir import Atom, Kind, Rule, Var
 
+CHANGES_ONLY = "@changes"
 Kinds = dict[str, tuple[Kind, ...]]  # of the columns of relations
 
 
@@ -57,6 +58,25 @@ def after(name: str) -> str:
 def remaining(name: str) -> str:
     """Name the tuples of a relation that remain when its suspects are removed."""
     return f"{name}\\"
+
+
+def changes_only(name: str) -> str:
+    """Name a relation of which only the changes are computed: its tuples are not kept."""
+    return f"{name}{CHANGES_ONLY}"
+
+
+def is_changes_only(name: str) -> bool:
+    """True if the tuples of a relation are not kept.
+
+    >>> is_changes_only(changes_only("near")), is_changes_only("near")
+    (True, False)
+    """
+    return name.endswith(CHANGES_ONLY)
+
+
+def with_tuples(name: str) -> str:
+    """Return the name of the relation whose changes `changes_only` names; the same name for other relations."""
+    return name.removesuffix(CHANGES_ONLY)
 
 
 def column_variables(kinds: tuple[Kind, ...]) -> tuple[Var, ...]:

@@ -15,7 +15,18 @@ from dataclasses import dataclass, field, replace
 from semi_naive.host import limits
 from semi_naive.planning.maintaining import Maintained, StartingRules
 from semi_naive.planning.maintaining.flips import AGGREGATED
-from semi_naive.planning.maintaining.names import after, before, explicit, gained, lost, origin, remaining, renamed, suspects
+from semi_naive.planning.maintaining.names import (
+    after,
+    before,
+    explicit,
+    gained,
+    is_changes_only,
+    lost,
+    origin,
+    remaining,
+    renamed,
+    suspects,
+)  # fmt: skip
 from semi_naive.planning.strata import Stratum, names_read
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Rule
@@ -153,7 +164,10 @@ class AcrossPartitions:
         with limits.budget(max_bindings):
             divided = self._maintain(fact_changes, changes)
         self.relations.collect_small(self.number, self.stratum)
-        return {name: self._change_from(name, contents, divided.get(name, contents)) for name, contents in old.items()}
+        changed = {name: self._change_from(name, contents, divided.get(name, contents)) for name, contents in old.items()}
+        for name in filter(is_changes_only, old):  # only the new tuples were there
+            self.relations.set_contents(name, old[name])
+        return changed
 
     def _change_from(self, name: str, old: Contents, divided: Contents) -> AnyChange:
         """Return the change of a relation; if it is empty, restore the old contents. divided: the old contents in runs of
@@ -172,7 +186,7 @@ class AcrossPartitions:
         with self._temporary() as put:
             changed = self._put_changes(below, put)
             suspected = self._overdelete(fact_changes, below, changed, put)
-            rest, divided = {}, {}
+            rest, divided = {}, {name: contents for name, contents in suspected.items() if is_changes_only(name)}
             for name, contents in whole.items():
                 rest[name], divided[name] = self._without(contents, suspected.get(name))
             rederivable = {name for name in suspected if name in fact_changes or name not in deltas.single_derivation}

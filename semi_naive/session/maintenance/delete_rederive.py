@@ -28,7 +28,17 @@ from semi_naive.planning.joins.order import RuleVersion
 from semi_naive.planning.maintaining import Maintained
 from semi_naive.planning.maintaining.counted import counting
 from semi_naive.planning.maintaining.flips import AGGREGATED, is_exact
-from semi_naive.planning.maintaining.names import after, before, candidates, explicit, gained, lost, origin, suspects
+from semi_naive.planning.maintaining.names import (
+    after,
+    before,
+    candidates,
+    explicit,
+    gained,
+    is_changes_only,
+    lost,
+    origin,
+    suspects,
+)
 from semi_naive.planning.maintaining.suspected import suspecting
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.blocks.changes import (
@@ -308,14 +318,14 @@ class DeleteRederive:
         """Rederive suspects and insert new tuples, like `insert`, in a stratum that `is_straight`: derive all heads in one
         step, then compare them with the relation."""
         (name,) = self.kinds
-        table = self.relations.tables[name]
+        table = self.relations.tables[name]  # empty if tuples are not kept: no head of `single_derivation` was there
         none = empty(table.arity)
         born, overdeleted = fact_changes[name].born if name in fact_changes else none, suspected.get(name) or none
         with self._rederivable(suspected, fact_changes):
             derived = self.inserting.heads(name, table, self._applicable(self.insertions))
         heads = union_of_blocks([born, derived], table.arity)
         change = Change(selected_tuples(heads, ~membership(heads, table)), block_minus(overdeleted, heads))
-        if change.size:
+        if change.size and not is_changes_only(name):
             self.relations.tables[name] = grown(table_without(table, change.lost), change.born)
         return {name: change}
 

@@ -10,14 +10,16 @@ are skipped (`dependents`).
 Later strata read tables without the lost tuples, and with the new tuples as their delta.
 """
 
+import math
 from collections.abc import Callable, Collection, Iterator, Set
 from dataclasses import dataclass, field
 from functools import partial
 from heapq import heapify, heappop, heappush
-from typing import cast
+from typing import Any, cast
 
 from semi_naive.host import limits, memory
 from semi_naive.host.limits import OverBudget
+from semi_naive.planning.maintaining.names import is_changes_only, with_tuples
 from semi_naive.planning.strata import Stratum
 from semi_naive.ra.blocks.changes import Change, grown, membership, only_home_index, selected_tuples, table_without
 from semi_naive.ra.blocks.table import Table, snapshot
@@ -115,6 +117,8 @@ class Propagation:
         """Maintain a stratum by the first method that succeeds, or else recompute it, and return the changes of its relations.
         fact_changes: the changes of its explicit facts; stale: it must be recomputed."""
         relations = self.relations
+        if is_changes_only(stratum.relations[0]):
+            return self._changes_only(number, stratum)
         if not stale and (source := relations.copied(number)):
             relations.copy(stratum.relations[0], source)
             return {stratum.relations[0]: self.changes[source]} if source in self.changes else {}
@@ -133,6 +137,19 @@ class Propagation:
         """Drop the stored counts of a stratum's aggregates, as the stratum changes by other means."""
         if (rules := self.rules.here.get(number)) and not rules.forget_counts():
             del self.rules.here[number]
+
+    def _changes_only(self, number: int, stratum: Stratum) -> AllChanges:
+        """Return the changes of a relation whose tuples are not kept. They are followed however many they are, as it cannot be
+        recomputed and compared."""
+        spread, (name,) = self._is_spread(stratum), stratum.relations
+        self.copies.flush()
+        if self.changes.keys() & stratum.reads <= {f"{name}.parameters"}:  # subscribers with other values have come or gone
+            return {}
+        by_number: dict[int, Any] = self.rules.across if spread else self.rules.here
+        if number not in by_number:
+            given = () if spread else (f"the tuples of {with_tuples(name)} are not kept",)
+            by_number[number] = (AcrossPartitions if spread else DeleteRederive)(self.relations, number, *given)
+        return by_number[number].maintain({}, self.changes, math.inf)
 
     def _is_affected(self, closure: Closure) -> bool:
         """True if the changes of a closure's edges may change its pairs."""

@@ -15,6 +15,7 @@ from semi_naive.config import Config
 from semi_naive.host import limits
 from semi_naive.host.jit import load_kernels
 from semi_naive.planning.maintaining import maintaining
+from semi_naive.planning.maintaining.names import is_changes_only
 from semi_naive.planning.rewrite import reachable
 from semi_naive.planning.rewriting.passes import Compiled
 from semi_naive.planning.spoken import spoken_name
@@ -198,7 +199,8 @@ class Upkeep:
 
     def extend(self, compiled: Compiled, inputs: dict[str, Table]) -> list[int]:
         """Evaluate the rules of another compiled program, and maintain them from now on. Return the numbers of their strata.
-        After an error, the caller takes the step of `savepoint`. inputs: its relations whose facts may change, with these."""
+        Relations whose tuples are not kept remain empty. After an error, the caller takes the step of `savepoint`. inputs: its
+        relations whose facts may change, with these."""
         run, relations = self.run, self.relations
         relations.use_copies()
         relations_of_rules = compiled.program.relations.items()
@@ -215,7 +217,7 @@ class Upkeep:
         run.strata += [replace(stratum, rules=[rule for rule in stratum.rules if not is_fact(rule)]) for stratum in strata]
         for number in numbers:
             relations.dependents.add(number, run.strata[number])
-        self._compute(numbers)
+        self._compute(number for number in numbers if not is_changes_only(run.strata[number].relations[0]))
         return numbers
 
     def declare(self, relation: Relation) -> None:

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from semi_naive.host import limits
 from semi_naive.host.numbers import quantity
 from semi_naive.io import as_columns
 from semi_naive.language.errors import ProgramError
+from semi_naive.planning.maintaining.names import changes_only, is_changes_only, with_tuples
 from semi_naive.planning.rewrite import reachable, walk
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.blocks.changes import Change, empty
@@ -30,7 +32,7 @@ from semi_naive.session.registered.bodies import NAME, rules_of_body
 from semi_naive.session.registered.checking import registered
 from semi_naive.session.registered.declarations import declared_relation
 from semi_naive.session.registered.demand import Demand
-from semi_naive.session.registered.rules import Inlined, Registered, system_rules
+from semi_naive.session.registered.rules import Inlined, Registered, rules_of_changes, system_rules
 from semi_naive.session.registered.shapes import Shapes
 from semi_naive.session.registered.subscribers import Subscribers
 from semi_naive.session.registered.subscriptions import rest_of_table, without_parameters
@@ -67,6 +69,7 @@ class Registry:
         self.system_rules = {name: system_rules(relation) for name, relation in own.items()}
         self.waiting: dict[str, Waiting] = {}
         self.declarations: dict[str, str] = {}  # the texts of relations that were added to the session, by name
+        self.of_changes: dict[str, Registered] = {}  # the rules whose changes alone have subscribers: see `rules_of_changes`
         self._shapes = Shapes(session.program.checked.types)
         self._uses: Uses = {}
         self.subscribers = Subscribers(session, self)
@@ -130,6 +133,22 @@ class Registry:
         self._register_unblocked()
         self._session.commits.log_event(False, "register", name, text, share)
 
+    def register_patterns(self, texts: list[tuple[str, str]]) -> str:
+        """Register the rules of a pattern (`rules_of_pattern`), except for those that are registered already. Return the name
+        of the last relation: another one if its name is taken."""
+        *indexes, (match, rules) = texts
+        names = (match if number == 1 else f"{match}_{number}" for number in count(1))
+
+        def is_free(name: str) -> bool:
+            same = name in self.rules and self.rules[name].text == rules.format(match=name)
+            return same or name not in self.readable
+
+        match = next(filter(is_free, names))
+        for name, text in [*indexes, (match, rules.format(match=match))]:
+            if name not in self.rules or self.rules[name].text != text:
+                self.register(name, text)
+        return match
+
     def _withdraw(self, name: str) -> list[Registered]:
         """Forget rules, which may wait, and all that read them, before they are registered again. Return the latter. Raises
         ValueError if one of them has users. The open turn restores them if it fails."""
@@ -143,7 +162,7 @@ class Registry:
                 readers[read].add(rules.name)
         names = reachable([name], readers)
         withdrawn = [rules for rules in self.rules.values() if rules.name in names]
-        if used := [rules.name for rules in withdrawn if rules.users]:
+        if used := [rules.name for rules in withdrawn if self._users(rules)]:
             raise ValueError(
                 f"{', '.join(used)} is evaluated, for subscriptions: cancel these before rules are added to {name}"
             )
@@ -223,8 +242,8 @@ class Registry:
         if readers:
             raise ValueError(f"{name} is read by {', '.join(readers)}: unregister what reads it first")
         self._separate_twins(rules)
-        if rules.users:
-            users = quantity(rules.users, "subscription")
+        if number := self._users(rules):
+            users = quantity(number, "subscription")
             raise ValueError(f"{name} is needed by {users}: cancel first, and end those that have a name")
         self._session.commits.log_event(False, "unregister", name)
         self._session.turns.add_undo(partial(self._add, rules))
@@ -243,6 +262,11 @@ class Registry:
         for use in uses:
             self.acquire(*use)
 
+    def _users(self, rules: Registered) -> int:
+        """Return the number of users of rules, including subscribers to changes alone."""
+        of_changes = self.of_changes.get(changes_only(rules.name))
+        return rules.users + (of_changes.users if of_changes else 0)
+
     def _registered(self, name: str) -> Registered:
         """Return registered rules. Raises KeyError if there are none of this name."""
         if name not in self.rules:
@@ -251,6 +275,7 @@ class Registry:
 
     def relation(self, name: str) -> Relation:
         """Return a relation of the program, of registered rules, or about the session. Raises KeyError if there is none."""
+        name = with_tuples(name)
         self.check_waiting(name)
         if name in self.system_rules:
             return RELATIONS[name]
@@ -330,7 +355,10 @@ class Registry:
 
     def _evaluable(self, name: str) -> Registered | None:
         """Return the rules of a relation that is evaluated while it has users; None for one of the program."""
-        return self.rules.get(name) or self.system_rules.get(name) or self.demand.parts.get(name)
+        if is_changes_only(name) and name not in self.of_changes:
+            self.of_changes[name] = rules_of_changes(self._registered(with_tuples(name)))
+        by_name: tuple[dict[str, Registered], ...] = (self.rules, self.system_rules, self.demand.parts, self.of_changes)
+        return next((each[name] for each in by_name if name in each), None)
 
     def _uses_of(self, rules: Registered, key: tuple[int, ...]) -> list[tuple[str, tuple[int, ...]]]:
         """Return the relations that evaluated rules use, each with the values of its parameters. key: those of the rules."""
@@ -397,6 +425,7 @@ class Registry:
                 self.demand.forget(rules)
                 self._session.upkeep.retract(rules.strata)
                 rules.strata = []
+                self.of_changes.pop(name, None)
             self._release_uses(rules, key)
             self._show(rules)
 
@@ -410,9 +439,10 @@ class Registry:
     def savepoint(self) -> Callable[[], None]:
         """Return a step that restores the current uses, parts of relations and subscriptions."""
         uses, parts, restore_subscribers = dict(self._uses), dict(self.demand.parts), self.subscribers.savepoint()
+        of_changes = dict(self.of_changes)
 
         def restore() -> None:
-            self._uses, self.demand.parts = uses, parts
+            self._uses, self.demand.parts, self.of_changes = uses, parts, of_changes
             restore_subscribers()
 
         return restore
@@ -486,13 +516,13 @@ class Registry:
         reads = {name: rules.reads for name, rules in self.rules.items()}
         changed = {*redefined, *(name for name in reads if not reachable([name], reads).isdisjoint(redefined))}
         for subscription, history in registrations.names.items():  # by the name of the subscription
-            name = history.relation
+            name = with_tuples(history.relation)
             if name not in {*self.rules, *self._session.relations, *RELATIONS} or name in changed:
                 message = "%s follows from other rules now: the changes kept for the subscription %r are gone"
                 log.warning(message, name, subscription)
             else:
                 if not history.lapsed:
-                    self.acquire(name, history.key)
+                    self.acquire(history.relation, history.key)
                 self.subscribers.histories[subscription] = history
 
 

@@ -6,6 +6,8 @@ from functools import cached_property
 
 from semi_naive.language import syntax
 from semi_naive.planning import rewrite
+from semi_naive.planning.maintaining import Maintained
+from semi_naive.planning.maintaining.names import changes_only
 from semi_naive.planning.rewriting.passes import Compiled, apply_passes
 from semi_naive.planning.strata import strata
 from semi_naive.ra import ir
@@ -110,6 +112,28 @@ class Registered:
             relations[new_name] = replace(relation, name=new_name)
         program = replace(program, relations=relations, rules=[rewrite.transform(rule, rename) for rule in program.rules])
         return Compiled(program, strata(program))
+
+
+def rules_of_changes(rules: Registered) -> Registered:
+    """Return rules under another name, for subscribers to changes alone: the tuples of their relation are not kept. Raises
+    ValueError if the changes depend on the tuples."""
+    name = changes_only(rules.name)
+
+    def renamed(node):
+        own = getattr(node, "relation", None) or ""
+        is_own = own == rules.name or own.startswith(f"{rules.name}.")
+        return replace(node, relation=name + own[len(rules.name) :]) if is_own else node
+
+    program, relations = rules.checked, {}
+    for each in program.relations.values():
+        relation = replace(each, name=renamed(ir.Atom(each.name, ())).relation)
+        relations[relation.name] = relation
+    changed = replace(program, relations=relations, rules=[rewrite.transform(rule, renamed) for rule in program.rules])
+    stratum = next(each for each in strata(changed) if name in each.relations)
+    if len(stratum.relations) > 1 or not relations[name].plain or name not in Maintained(stratum, set()).single_derivation:
+        advice = "one rule without recursion and aggregates, whose head has all variables of the body, where no `_` stands"
+        raise ValueError(f"the changes of {rules.name} cannot be told without its tuples: keep=False takes {advice}")
+    return replace(rules, name=name, check=lambda: changed, users=0, strata=[], synthesis=None, inline_statements=None)
 
 
 def system_rules(relation: ir.Relation) -> Registered:

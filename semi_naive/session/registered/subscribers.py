@@ -6,6 +6,7 @@ from functools import partial
 from operator import itemgetter
 from typing import Any
 
+from semi_naive.planning.maintaining.names import changes_only
 from semi_naive.ra.blocks.changes import Change, empty, own_order, union_of_blocks
 from semi_naive.ra.blocks.table import Table
 from semi_naive.session.maintenance.spread import AnyChange, Contents, collected_change
@@ -40,13 +41,15 @@ class Subscribers:
 
     def subscribe(
         self, name: str, callback: Callback, given: dict[str, Any], when: Granularity, snapshot: bool, since: int | None,
-        durable_name: str | None, owner: str | None = None,
+        durable_name: str | None, owner: str | None = None, keep: bool = True,
     ) -> Subscription:  # fmt: skip
         """See `Session.subscribe`. name: the relation. given: the values of its parameters, by name. durable_name: the
         name of the subscription, if any. owner: the client of a server that subscribes."""
+        if not keep and (snapshot or since is not None and durable_name not in self.histories):
+            raise ValueError(f"keep=False keeps no tuples of {name}, so there is no snapshot, and no changes since an epoch")
         key = self._registry.parameter_key(name, given)
         history = self.histories.get(durable_name) if durable_name else None
-        if history and (history.relation, history.key) != (name, key):
+        if history and (history.relation, history.key) != (name if keep else changes_only(name), key):
             raise ValueError(f"the subscription {durable_name!r} is one to {history.relation}: take another name")
         if history and history.lapsed:
             waiting = f"more than {self.max_waiting:,} tuples waited to be acknowledged"
@@ -55,9 +58,12 @@ class Subscribers:
         if durable_name and any(active.name == durable_name for active in self.active):
             raise ValueError(f"the subscription {durable_name!r} is in use: cancel it first")
         missed = self._missed(name, key, history, since)
+        relation = self._registry.relation(name)
+        if not keep:
+            name = changes_only(name)
         self._session.commits.add_savepoint()
         self._registry.acquire(name, key)
-        subscription = Subscription(self._session, self._registry.relation(name), key, callback, when, durable_name)
+        subscription = Subscription(self._session, relation, name, key, callback, when, durable_name)
         subscription.owner = owner
         subscription.parameters = ", ".join(f"{parameter}={value}" for parameter, value in given.items())
         if durable_name and history is None:
@@ -66,7 +72,7 @@ class Subscribers:
         self._session.turns.add_undo(subscription.end)
         subscription.start()
         if snapshot:
-            table, relation = self._session.upkeep.relations.table(name), self._registry.relation(name)
+            table = self._session.upkeep.relations.table(name)
             everything = union_of_blocks(table.blocks("all", own_order(table.arity)), relation.arity)
             missed = [(self._session.epoch, with_key(Change(everything, empty(relation.arity)), key))]
         for epoch, change in missed:
@@ -147,7 +153,7 @@ class Subscribers:
         if indexed is not self.active:  # lists of subscriptions are replaced, never changed
             listeners = {}
             for place, subscription in enumerate(self.active):
-                listeners.setdefault(subscription.relation, {}).setdefault(subscription.key, []).append((place, subscription))
+                listeners.setdefault(subscription.source, {}).setdefault(subscription.key, []).append((place, subscription))
             self._by_relation = self.active, listeners
         return listeners
 
@@ -175,7 +181,7 @@ class Subscribers:
     def release_cancelled(self) -> None:
         """Release the relations of cancelled subscriptions."""
         while self.leaving:
-            self._registry.release(self.leaving[-1].relation, self.leaving[-1].key)
+            self._registry.release(self.leaving[-1].source, self.leaving[-1].key)
             self.leaving = self.leaving[:-1]
 
     def acknowledge(self, durable_name: str, epoch: int) -> None:

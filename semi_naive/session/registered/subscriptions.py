@@ -107,12 +107,13 @@ class Subscription:
     """
 
     def __init__(
-        self, session: Any, relation: Relation, key: tuple[int, ...], callback: Callback, when: Granularity,
+        self, session: Any, relation: Relation, source: str, key: tuple[int, ...], callback: Callback, when: Granularity,
         name: str | None,
     ):  # fmt: skip
-        """name: that of a named subscription, whose changes are stored until they are acknowledged."""
+        """name: that of a named subscription, whose changes are stored until they are acknowledged. source: the relation that
+        is evaluated for it: another name if the tuples are not kept (`Registry.of_changes`)."""
         self._session, self._delivered_relation, self.key = session, without_parameters(relation, len(key)), key
-        self.relation, self.callback, self.when = relation.name, callback, when
+        self.relation, self.source, self.callback, self.when = relation.name, source, callback, when
         self.name = name
         self.owner: str | None = None  # the client of a server that has subscribed
         self.parameters = ""  # the parameter values as text
