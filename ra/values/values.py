@@ -190,7 +190,8 @@ class Values(Lookups):
         else:
             self._freeze()
         if self._shared is None or self._shared[:2] != (directory, self.sizes()):
-            records = {arity: Snapshot.of(lexicon, directory) for arity, lexicon in self._records.items()}
+            lexicons = {n: lexicon for n, lexicon in self._records.items() if isinstance(lexicon, Dictionary)}  # all, by now
+            records = {arity: Snapshot.of(lexicon, directory) for arity, lexicon in lexicons.items()}
             assert isinstance(self._symbols, SymbolLexicon)
             self._shared = directory, self.sizes(), SharedValues(Snapshot.of(self._symbols, directory), records)
         _, _, snapshot = self._shared
