@@ -185,8 +185,8 @@ class Program:
                 return ProgramRun(self, compiled, config, spark, report, watch, plan).run(facts, lenient)
 
     def session(
-        self, facts: Any = None, path: Path | None = None, retain: int = 0, spark: Any = None, config: Config | None = None,
-        sync_seconds: float = 0.0, **options: Any,
+        self, facts: Any = None, path: Path | None = None, retain: int | Mapping[str, int] = 0, spark: Any = None,
+        config: Config | None = None, sync_seconds: float = 0.0, **options: Any,
     ) -> "Session":  # fmt: skip
         """Start a `semi_naive.session.session.Session`: it keeps the relations at their fixed point while facts change.
 
@@ -195,7 +195,8 @@ class Program:
         path: a directory that makes the session durable: a transaction is on the disk before it is seen, and a later session
             with this directory resumes after the last transaction. Facts are read only when the directory is new.
         sync_seconds: the longest time that a transaction may be in the system's memory only; 0: none.
-        retain: the number of epochs before the last one that are kept for `at`, also in the directory `path`.
+        retain: the number of epochs before the last one that are kept for `at`, also in the directory `path`; or this number by
+            relation, as {"path": 100, "*": 2}, where "*" stands for all others, by default 0.
         spark, config, options: as for `run`.
 
         The session starts with a run. Then delta rules maintain each stratum that a change affects; a stratum is recomputed if

@@ -62,8 +62,9 @@ def seconds_of_rounds(session, rounds: Iterator[dict[str, np.ndarray]], most: fl
 
 
 def kept_tuples(session) -> dict[str, int]:
-    """Return the number of tuples of each relation that the session keeps."""
-    return dict(session.query("sys.memory(name, tuples, _)").to_list())
+    """Return the number of tuples of each relation that the session keeps, without what it holds beside them."""
+    relations = {name for name, *_ in session["sys.index"].to_list()}
+    return {name: tuples for name, tuples in session.query("sys.memory(name, tuples, _)").to_list() if name in relations}
 
 
 def quantiles(seconds: list[float]) -> dict[str, float]:

@@ -144,7 +144,11 @@ class Values(Lookups):
     @property
     def nbytes(self) -> int:
         """The bytes of all symbols and records."""
-        return sum(each.nbytes for each in (self._symbols, *list(self._records.values())))
+        return sum(self.nbytes_by_name().values())
+
+    def nbytes_by_name(self) -> dict[str, int]:
+        """Return the bytes of the symbols, and of the records of each arity, by the name of their lexicon as in `sizes`."""
+        return {name: lexicon.nbytes for name, lexicon in self._by_name().items()}
 
     def find(self, strings) -> np.ndarray:
         """Return the ids of strings that `intern` has numbered; `NO_ID` for unknown strings, which are not added."""
@@ -204,7 +208,7 @@ class Values(Lookups):
 
     def _by_name(self) -> dict[str, Any]:
         """Return the table or lexicon of symbols and the lexicons of records, by the names that checkpoints and logs use."""
-        return {"symbols": self._symbols} | {str(arity): lexicon for arity, lexicon in self._records.items()}
+        return {"symbols": self._symbols} | {str(arity): lexicon for arity, lexicon in list(self._records.items())}
 
     def take_up(self, lexicons: dict[str, tuple[int, list]], counter: int) -> None:
         """Restore the lexicons that another process saved, given as (number of dense ids, content in pieces) by name, and the

@@ -42,8 +42,8 @@ PROMPT, INSIDE = "> ", "… "
 USAGE = {
     "begin": "", "insert": "R v…", "delete": "R v…", "upsert": "R(KEY, …) v…", "clear": "R", "load": "R FILE",
     "unload": "R FILE", "commit": "", "abort": "", "query": "BODY. [NAME=VALUE…]", "why": "R v…", "why_not": "R v…",
-    "explain": "[R]", "register": "NAME [share=true|false] [add=true] RULES", "unregister": "NAME",
-    "subscribe": "R [NAME=VALUE…]", "unsubscribe": "R [NAME=VALUE…]", "quit": "",
+    "explain": "[R]", "declare": "R(ATTRIBUTE: TYPE, …)", "register": "NAME [share=true|false] [add=true] RULES",
+    "unregister": "NAME", "subscribe": "R [NAME=VALUE…]", "unsubscribe": "R [NAME=VALUE…]", "quit": "",
     "watch": "PATTERN [edges=R] [directed=true] [symmetry=false] [homomorphisms=true] [triangles=true] [count=true]",
 }  # fmt: skip
 COMMANDS = ", ".join(f"{command} {arguments}".strip() for command, arguments in USAGE.items())
@@ -216,6 +216,10 @@ class Shell:
     def _explain(self, rest: str) -> None:
         """Print the plans of the rules for a relation, or of all rules."""
         click.echo(self.session.explain(rest.strip() or None), nl=False)
+
+    def _declare(self, rest: str) -> None:
+        """Add a relation of facts to the session."""
+        self.session.declare(rest)
 
     def _register(self, rest: str) -> None:
         """Register rules for a relation: the text after its name, or if there is none, the lines up to an empty one."""

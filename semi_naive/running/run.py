@@ -269,7 +269,7 @@ class ProgramRun(RunState):
         running = self.recovery.running
         resumed = running if running and running["number"] == number else None
         choice = PlanChoice("balanced", "taken up from a checkpoint") if resumed else choice
-        local = self._local(number, stratum, choice.groups)
+        local = self.local(number, stratum, choice.groups)
         if resumed:
             local.iteration = resumed["iteration"]
         self.bodies[number], reason = local.bodies, choice.reason
@@ -290,7 +290,7 @@ class ProgramRun(RunState):
         self._materialize_streamed(stratum)
         return self._evaluate_by_partitions(local, choice.groups, reason)
 
-    def _local(self, number: int, stratum: Stratum, groups: Groups | None) -> Local:
+    def local(self, number: int, stratum: Stratum, groups: Groups | None = None) -> Local:
         """Return the evaluation of a stratum in the driver, with its limits; the plans on the partitions begin with it, too."""
         reason_to_stay = why_in_one_place(stratum, self.program.relations)
         budget = None if reason_to_stay else self.config.local_tuples
@@ -318,8 +318,9 @@ class ProgramRun(RunState):
         """Evaluate the streamed relations that a stratum reads into tables, as the stratum is not evaluated in this process."""
         self.streamed -= stratum.reads
         for number, source in enumerate(self.strata):
-            if source.relations[0] in stratum.reads & self.database.streams.keys():
-                del self.database.streams[source.relations[0]]
+            name = next(iter(source.relations), "")  # a session's stratum that was dropped has no relation
+            if name in stratum.reads & self.database.streams.keys():
+                del self.database.streams[name]
                 self._evaluate_by_plan(number, source, choose_plan(source, self.database, self.config, self.plan))
 
     def _evaluate_by_partitions(self, local: Local, groups: Groups | None, reason: str) -> Evaluation:

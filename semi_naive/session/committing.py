@@ -23,6 +23,7 @@ from semi_naive.session.contents import Changes, Epoch
 from semi_naive.session.durability.directory import Directory
 from semi_naive.session.durability.log_records import LoggedTransaction
 from semi_naive.session.maintenance.spread import AllChanges
+from semi_naive.session.retention import Retention
 from semi_naive.session.system import EpochStatistics
 from semi_naive.session.transaction import Transaction, Turn
 
@@ -31,10 +32,11 @@ log = logging.getLogger("semi_naive")
 
 class Commits:
     """Commits the transactions of one session.
-    epochs: the last epoch, then the retained ones. directory: that of a durable session."""
+    epochs: the last epoch, then the retained ones. retention: how many of these are retained. directory: that of a durable
+    session."""
 
-    def __init__(self, session: Any):
-        self._session = session
+    def __init__(self, session: Any, retention: Retention):
+        self._session, self.retention = session, retention
         self.epochs: tuple[Epoch, ...] = ()
         self.directory: Directory | None = None
 
@@ -45,7 +47,11 @@ class Commits:
 
     def append_epoch(self, number: int, epoch_time: float) -> None:
         """Make the current relations the last epoch, and retain earlier ones."""
-        self.epochs = (self._current_epoch(number, epoch_time), *self.epochs[: self._session.retain])
+        self.epochs = (self._current_epoch(number, epoch_time), *self.retained())
+
+    def retained(self) -> tuple[Epoch, ...]:
+        """Return the epochs that are retained when the next one is committed."""
+        return self.retention.aged(self.epochs, self.directory is not None)
 
     def _current_epoch(self, number: int, epoch_time: float) -> Epoch:
         """Return the current relations as an epoch."""
@@ -172,4 +178,5 @@ class Commits:
     def write_snapshot(self, directory: Directory) -> None:
         """Write a snapshot of the first retained epoch."""
         session = self._session
-        directory.snapshot(self.epochs[-1], session.upkeep, session.batches, session.registry.registrations())
+        first = self.epochs[-1]
+        directory.snapshot(first.whole or first, session.upkeep, session.batches, session.registry.registrations())

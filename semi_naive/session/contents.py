@@ -107,7 +107,8 @@ class View:
 class Epoch(Relations):
     """The relations of a session after one transaction.
     time: that of the transaction. tables: the tables in this process; epochs share the blocks that did not change between them.
-    spread: the relations on the partitions. given: the explicit facts that users have inserted, by relation."""
+    spread: the relations on the partitions. given: the explicit facts that users have inserted, by relation. whole: this epoch
+    with the relations that are not retained any more, if the session has a directory."""
 
     number: int
     time: float
@@ -115,6 +116,7 @@ class Epoch(Relations):
     spread: dict[str, OnPartitions]
     session: Any
     given: dict[str, Table] = field(default_factory=dict)
+    whole: "Epoch | None" = None
 
     def __getitem__(self, name: str) -> Answer:
         """Return a relation at this epoch, like `Result[name]`. Later transactions do not change it."""
@@ -123,9 +125,17 @@ class Epoch(Relations):
         return Answer(cast(Any, self.view), name)
 
     def check(self, name: str) -> None:
-        """Raise KeyError for a relation that was not evaluated at this epoch."""
+        """Raise KeyError for a relation that was not evaluated at this epoch, or is not retained."""
         if self.session.check_known(name) not in self.tables:
+            self.check_retained(name)
             raise KeyError(f"{name!r} was not evaluated at epoch {self.number}: its first use was later")
+
+    def check_retained(self, name: str) -> None:
+        """Raise KeyError if a relation is not retained for as many epochs as have been committed since."""
+        kept = self.session.commits.retention.epochs_of(name)
+        if name not in self.tables and self.session.epoch - self.number > kept:
+            text = f"retain keeps {quantity(kept, 'epoch')} of it before the last one"
+            raise KeyError(f"{name!r} is gone at epoch {self.number}: {text}")
 
     @property
     def relations(self) -> dict[str, Relation]:  # type: ignore[override]
@@ -157,6 +167,8 @@ class Epoch(Relations):
             return reasons(self.session, relation, parameters, self)
         if relation in self.session:
             self.check(relation)
+            for name in self.session.registry.needed_for_proofs(relation) if self.session.commits.retention.by_name else ():
+                self.check_retained(name)
         return nullcontext(self.proofs)
 
     @cached_property

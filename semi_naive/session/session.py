@@ -11,20 +11,24 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from semi_naive.config import Config
 from semi_naive.host import limits
 from semi_naive.host.interrupts import afterwards
 from semi_naive.host.numbers import quantity
 from semi_naive.host.similar import UnknownName, unknown
+from semi_naive.io.directives import check_sandbox, directive_place
 from semi_naive.io.errors import BadInput
 from semi_naive.io.values.bits import to_value
 from semi_naive.planning.rewrite import has_autoinc
+from semi_naive.planning.spoken import spoken_name
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import FileDirective, Kind, Relation
 from semi_naive.ra.text.symbols import SymbolTable
@@ -34,12 +38,14 @@ from semi_naive.running.results.lent import Lent
 from semi_naive.session.committing import Commits
 from semi_naive.session.contents import BEFORE_ALL, Changes, Epoch
 from semi_naive.session.durability.directory import Directory
-from semi_naive.session.facts import columns_of
+from semi_naive.session.facts import columns_of, last_occurrences
 from semi_naive.session.following import Follower
 from semi_naive.session.maintenance.upkeep import Upkeep
 from semi_naive.session.query import answer_of, answers
+from semi_naive.session.recording import record
 from semi_naive.session.registered.registry import Registry
 from semi_naive.session.registered.subscriptions import Callback, Granularity, Subscription, without_parameters
+from semi_naive.session.retention import Retention
 from semi_naive.session.served.streams import StreamSink
 from semi_naive.session.system import RELATIONS, System
 from semi_naive.session.transaction import Time, Transaction, Turn, Turns, checked_time
@@ -64,14 +70,13 @@ class Session(Relations):
     """
 
     def __init__(
-        self, program: Any, facts: Any = None, path: str | os.PathLike[str] | None = None, retain: int = 0,
-        spark: Any = None, config: Config | None = None, sync_seconds: float = 0.0,
+        self, program: Any, facts: Any = None, path: str | os.PathLike[str] | None = None,
+        retain: int | Mapping[str, int] = 0, spark: Any = None, config: Config | None = None, sync_seconds: float = 0.0,
     ):  # fmt: skip
         """See `Program.session`."""
-        self.config, self.retain, self.closed, self._process = config or Config(), retain, False, os.getpid()
+        retention = Retention.of(retain)
+        self.config, self.retain, self.closed, self._process = config or Config(), retention.longest, False, os.getpid()
         self.lent = Lent(self.config.local_dir)
-        if not isinstance(retain, int) or isinstance(retain, bool) or retain < 0:
-            raise ValueError(f"retain is {retain!r}: expected how many epochs before the last one are kept, 0 or more")
         _check_program(program)
         _check_config(self.config)
         compiled = program.compile(facts if isinstance(facts, dict) else None, once=False)
@@ -80,6 +85,7 @@ class Session(Relations):
         # Inlined relations are not compiled. Relations that passes add have an @ in their names.
         declared = [name for name in program.relations if name in compiled.program.relations and "@" not in name]
         self.declared = {name: program.relations[name] for name in declared}
+        self.declared_keys = _declared_keys(program)
         self.relations = dict(self.declared)  # with those of registered rules that are evaluated
         self.registry = Registry(self)
         self.system = System(self)
@@ -87,13 +93,18 @@ class Session(Relations):
         self.followers: list[Follower] = []
         self.derived_anew: list[str] = []  # the relations whose rules have changed since the directory was written
         self.pinned: list[Any] = []  # objects whose files DataFrames may still read
-        self.turns, self.commits = Turns(), Commits(self)
+        self.turns, self.commits = Turns(), Commits(self, retention)
         self.upkeep = Upkeep(program, compiled, self.config, spark, values=Values(None if path is None else SymbolTable()))
         try:
             self._open(facts, path, sync_seconds)
+            self._check_keys()
             self.system.work.extend(self.system.cost_of_rules(self.epoch))
             if self.commits.directory:
                 self._restore_registrations(self.commits.directory)
+            for directive in program.checked.directives:
+                if directive.kind == "output" and (folder := directive.parameters.get("epochs")):
+                    check_sandbox([folder], directive, self.upkeep.run.asked.sandbox)
+                    self.record(directive.relation, folder)
         except BaseException:
             self._release(failed=True)
             raise
@@ -108,6 +119,10 @@ class Session(Relations):
             if directory:
                 commits.write_snapshot(directory)
             return
+        for name, text in directory.manifest.get("declarations", {}).items():
+            if name not in self.changeable:  # else the program has it now
+                self.registry.declare(text)
+        self.relations = dict(self.declared)
         (first, *later), self.derived_anew = self.upkeep.load(directory, self.changeable, self.outputs, self.retain)
         self.batches = dict(directory.batches)
         if self.derived_anew:
@@ -117,6 +132,16 @@ class Session(Relations):
             self.upkeep.apply(transaction.net)
             commits.append_epoch(transaction.epoch, self._now.time if transaction.time is None else transaction.time)
             self.upkeep.relations.sweep()
+
+    def _check_keys(self) -> None:
+        """Raise BadInput if two facts have the same key of their relation."""
+        for name, key in self.declared_keys.items():
+            columns = columns_of(self.upkeep.relations.explicit(name))
+            if (repeated := ~last_occurrences(columns[list(self.key_places(name, key))])).any():
+                rows = partial(np.ascontiguousarray, columns[:, repeated])
+                row = answer_of(self, self.declared[name], rows, self.upkeep.values).to_list()[0]
+                message = f"{name} has other facts with the key ({', '.join(key)}) of {row}"
+                raise BadInput(message, hint="begin with one fact of each key; later inserts replace those with the same key")
 
     def _restore_registrations(self, directory: Directory) -> None:
         """Restore the registered rules and the named subscriptions of the directory. If rules of the program have changed since
@@ -297,8 +322,11 @@ class Session(Relations):
         if name not in self.registry.rules:
             if name is not None:
                 self.check_known(name)
-            facts = {relation: table for relation, table in self._now.tables.items() if relation in self.changeable}
-            return self.program.explain(facts, config)
+            changeable = self.changeable & self.program.relations.keys()
+            facts = {relation: table for relation, table in self._now.tables.items() if relation in changeable}
+            spread = sorted(self._now.spread.items())
+            places = [f"  {spoken_name(relation)}: {contents.count:,} tuples\n" for relation, contents in spread]
+            return self.program.explain(facts, config) + "".join(["\nOn the partitions now\n", *places] if places else [])
         rules = self.registry.rules[name]
         with nullcontext() if self.turns.is_mine else self.in_turn():  # forms of rules may be compiled
             demand_text, definitions = self.registry.demand.explain(rules), self.registry.demand.with_definitions(rules)
@@ -398,8 +426,9 @@ class Session(Relations):
             return self.registry.subscribers.subscribe(relation, callback, {}, when, snapshot, None, name, keep=count)
 
     def sink(
-        self, relation: str, op: str | None = None, key: Iterable[str] | None = None, query: str | None = None
-    ) -> StreamSink:
+        self, relation: str, op: str | None = None, key: Iterable[str] | None = None, query: str | None = None,
+        lines: str | None = None,
+    ) -> StreamSink:  # fmt: skip
         """Return a sink for Structured Streaming: `stream.writeStream.foreachBatch(session.sink("edge", op="_change_type"))`.
 
         Each batch is a transaction, exactly once: a batch that is delivered again changes nothing, also after the session was
@@ -409,9 +438,10 @@ class Session(Relations):
             update_preimage, -D, -U, d or -1). Without it all rows are inserted.
         key: attributes by which an insert replaces other facts, as in `Transaction.upsert`.
         query: a name for the stream in place of its id, which is the same as long as the stream's checkpoint is.
+        lines: the column whose values are lines of text, with tabs between fields, as `value` of Kafka.
         """
         self.check_open()
-        return StreamSink(self, relation, op, key, query)
+        return StreamSink(self, relation, op, key, query, lines)
 
     def follow(
         self,
@@ -441,6 +471,18 @@ class Session(Relations):
         self.followers = [active for active in self.followers if active.is_alive] + [follower]
         return follower
 
+    def record(
+        self, relation: str, folder: str | os.PathLike, /, extension: str = ".parquet", **parameters: Any
+    ) -> Subscription:
+        """Write a file into a folder for each epoch that changes a relation, `path-0000000012.parquet`: its columns and `diff`.
+        With a directory each epoch is written exactly once, also after the session was opened again and `record` was called.
+        An epoch whose file cannot be written is logged, and written with the next one. `.output path(epochs="folder")` in the
+        program does the same.
+
+        extension: .parquet, .csv, .tsv, .csv.gz or .tsv.gz. parameters: of registered rules."""
+        self.check_open()
+        return record(self, relation, os.fspath(folder), extension, parameters)
+
     def end_subscription(self, name: str) -> None:
         """Discard a named subscription and the changes stored for it. Raises KeyError if there is none."""
         with self.in_turn():
@@ -463,6 +505,14 @@ class Session(Relations):
         self.check_open()
         with self.limited(), self.in_turn():
             self.registry.register(name, rules, share=share, add=add)
+
+    def declare(self, declaration: str) -> None:
+        """Add a relation to the session, as `color(x: number, c: symbol)`. It has no tuples before transactions insert facts;
+        registered rules and queries read it. A directory stores it: a snapshot is written. Raises BadInput for a name that the
+        session has already, and for anything but the declaration of a relation with facts alone."""
+        self.check_open()
+        with self.in_turn():
+            self.registry.show_declared(self.registry.declare(declaration))
 
     def unregister(self, name: str) -> None:
         """Remove registered rules. Raises ValueError if they have subscriptions, or if other rules read them."""
@@ -515,6 +565,20 @@ def _changeable(program, facts, compiled: dict[str, Relation]) -> set[str]:
     for name in named - compiled.keys():
         raise BadInput(f"facts for {name!r}: it is inlined, so it has no tuples", hint=f"take `inline` from its .decl {name}")
     return named | set(program.inputs)
+
+
+def _declared_keys(program) -> dict[str, tuple[str, ...]]:
+    """Return the key of each relation that has one: the attributes that `.input r(key="x, y")` names."""
+    keys = {}
+    for directive in program.checked.directives:
+        if directive.kind == "input" and "key" in directive.parameters:
+            name = directive.relation
+            keys[name] = key = tuple(each.strip() for each in directive.parameters["key"].split(","))
+            attributes = [attribute for attribute, _ in program.relations[name].attributes]
+            if wrong := [each for each in key if each not in attributes]:
+                message = f".input {name}: the key names {wrong[0]!r}"
+                raise BadInput(message, *directive_place(directive), hint=f"{name} has the attributes {', '.join(attributes)}")
+    return keys
 
 
 def _check_program(program) -> None:

@@ -184,7 +184,9 @@ class Transaction:
         self.changes: MappingProxyType[str, Changes] = MappingProxyType({})
 
     def insert(self, relation: str, rows: Any) -> None:
-        """Insert facts."""
+        """Insert facts. In a relation whose .input declares a key, they replace others with the same key, as by `upsert`."""
+        if key := self._session.declared_keys.get(relation):
+            return self.upsert(relation, rows, key)
         pending, columns = self._pending(relation), self._columns(relation, rows)
         pending.add(True, columns)
 

@@ -215,3 +215,8 @@ def test_what_is_printed_is_read_back(run, tmp_path, monkeypatch):
         monkeypatch.setattr("sys.stdin", io.StringIO("".join(f"insert r {line}\n" for line in lines)))
         status, out, err = run("session", "p.dl")
         assert (status, err) == (0, "") and out.splitlines() == [f"r\t+1\t{line}" for line in printed[: len(lines)]]
+
+
+def test_a_relation_is_added(command):
+    text = "declare color(x: number, c: symbol)\ninsert color 1 red\nquery color(x, c).\n"
+    assert command(f"{text}declare color(x: number)\n")[:2] == (2, ["1\tred"])

@@ -109,3 +109,41 @@ def test_a_time_that_is_none(wrong):
             with pytest.raises(ValueError, match="at takes the number of an epoch, or a time"):
                 call()
         assert session.insert("edge", [("a", "b")]).epoch == 1
+
+
+@pytest.mark.parametrize("where", ["memory", "log", "snapshots"])
+def test_relations_are_retained_for_different_numbers_of_epochs(tmp_path, monkeypatch, where):
+    monkeypatch.setattr(directory, "MIN_LOG_BYTES", 0 if where == "snapshots" else directory.MIN_LOG_BYTES)
+    rng, program, retain = random.Random(where), Program(TEXT), {"path": 5, "edge": 2, "*": 1}
+    given = {"path": None if where == "memory" else tmp_path / "state", "retain": retain}
+    history = {}
+    session = program.session({}, **given)
+    for epoch in range(1, 13):
+        changed(session, rng)
+        history[epoch] = contents(session, [epoch])[epoch]
+        if where != "memory" and epoch % 5 == 0:
+            session.close()
+            session = program.session(**given)
+        for age in range(min(epoch, 6)):
+            for name in ("edge", "path", "degree"):
+                if age <= retain.get(name, 1):
+                    assert session.at(epoch - age)[name].to_set() == history[epoch - age][name], (epoch, age, name)
+                elif age <= 5:
+                    with pytest.raises(KeyError, match=f"{name}' is gone at epoch {epoch - age}: retain keeps"):
+                        session.at(epoch - age)[name]
+    assert session.between("path", 8, 12).count() == len(history[8]["path"] ^ history[12]["path"])
+    with pytest.raises(KeyError, match="'edge' is gone at epoch 9: retain keeps 2 epochs of it"):
+        session.between("edge", 9, 12)
+    row = next(iter(history[9]["path"]))
+    with pytest.raises(KeyError, match="'edge' is gone"):
+        session.at(9).why("path", row)
+    assert "edge" in str(session.at(10).why("path", next(iter(history[10]["path"]))))
+    oldest = session.commits.epochs[-1]
+    assert set(oldest.tables) == {"path"} and (oldest.whole is None) == (where == "memory")  # what is gone takes no memory
+    session.close()
+
+
+@pytest.mark.parametrize("wrong", [-1, True, 1.5, {"path": -1}, {"path": None}, {3: 4}])
+def test_what_retain_is_not(wrong):
+    with pytest.raises(ValueError, match="expected how many epochs before the last one are kept"):
+        Program(TEXT).session({}, retain=wrong)

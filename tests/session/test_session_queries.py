@@ -242,3 +242,40 @@ def test_a_parameter_has_the_type_of_what_it_is_compared_with(body, given, answe
         assert s.query(body, **given).to_set() == answers
         with pytest.raises(BadInput, match=next(iter(given))):
             s.query(body, **dict.fromkeys(given, [1]))
+
+
+COUNTED = PATHS + ".decl n(n: number)\n.output n\nn(n) :- n = count : { edge(x, y), edge(y, z), edge(x, z) }.\n"
+
+
+def test_memory_counts_what_is_held_beside_the_tuples():
+    edges = [(x, x + 1) for x in range(400)]  # a deletion in the middle exceeds the least budget, so ages are kept
+    with Program(COUNTED).session({"edge": edges, "path": [(900, 901)]}, retain=3, follow=1e-9) as s:
+        held = dict(s.query("sys.memory(r, n, _)").to_list())
+        assert held["path@facts"] == 1 and "edge@facts" not in held and not any("@retained" in name for name in held)
+        told = Folded()
+        s.subscribe("sys.memory", told, snapshot=True)
+        for _ in range(4):
+            s.delete("edge", [edges.pop(200)])
+            s.insert("edge", [(450, 452)])
+            assert told.rows == s["sys.memory"].to_set()
+        held = dict(s.query("sys.memory(r, n, _)").to_list())
+        assert held["path@ages"] >= held["path"] == s["path"].count() and held["n@counts"] <= 1
+        current = {id(block) for table in s.at(s.epoch).tables.values() for blocks in table.full.values() for block in blocks}
+        earlier = {id(block): block for epoch in s.commits.epochs[1:] for block in epoch.tables["edge"].blocks("all", (0, 1))}
+        assert held["edge@retained"] == sum(block.size for key, block in earlier.items() if key not in current) > 0
+    with Program(".decl name(s: symbol)\n.input name").session({"name": [("a",)]}) as s:
+        before = s.query('sys.memory("@symbols", n, b)').to_list()
+        s.insert("name", [("x" * 1000,)])
+        [(size, nbytes)] = s.query('sys.memory("@symbols", n, b)').to_list()
+        assert size == before[0][0] + 1 and nbytes > before[0][1] + 1000
+
+
+def test_rules_are_listed_with_what_they_read():
+    rule = ".decl unasked(x: number)\nunasked(x) :- path(x, _), !edge(x, 1), 1 < count : { hidden(x) }."
+    with Program(f"{PATHS}{rule}\n.decl hidden(x: number)\n.input hidden").session({"edge": [(0, 1)]}) as s:
+        s.register("near", ".decl near(y: number)\nnear(y) :- path($x, y).")
+        reads = {(relation, each) for relation, _, each in s["sys.reads"].to_list()}
+        assert reads >= {("unasked", "path"), ("unasked", "edge"), ("unasked", "hidden"), ("near", "path"), ("path", "edge")}
+        assert {(r, n >= 0) for r, _, n in s["sys.rule"].to_list()} == {("path", True), ("unasked", False), ("near", False)}
+        s.subscribe("near", print, x=0)
+        assert {n >= 0 for r, _, n in s["sys.rule"].to_list() if r == "near"} == {True}

@@ -4,12 +4,16 @@ run of the program and the rules makes."""
 import threading
 import time
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from session_cases import PATHS, SETTINGS
 
 from semi_naive import BadInput, EvaluationError, Program, ProgramError
+from semi_naive.ra.blocks.block import Block
+from semi_naive.ra.blocks.changes import Change, empty
+from semi_naive.session.registered.subscriptions import parts_by_key, rest_of
 
 NODES = range(6)
 RULES = {  # the texts, and the values of their parameters
@@ -470,3 +474,19 @@ def test_inline_relations_after_the_session_was_opened_again(tmp_path):
 def test_registered_rules_recur_in_no_rounds(session, rules):
     with pytest.raises(ProgramError, match="Registered rules for steps recur in steps, through sums or through negation"):
         session.register("steps", f".decl steps(x: number, k: number)\n{rules}")
+
+
+def test_a_change_is_divided_by_key():
+    """In one pass, as a search for each key divides it."""
+    random = np.random.default_rng(1)
+    for _ in range(200):
+        arity = int(random.integers(1, 5))
+        width, size, most = int(random.integers(1, arity + 1)), int(random.integers(0, 200)), [6, 1 << 62][random.integers(2)]
+        columns = [random.integers(-3, 9 if place < width else most, size) for place in range(arity)]
+        block = Block.of(columns, size) if size else empty(arity)
+        keys = {tuple(map(int, random.integers(-3, 9, width))) for _ in range(9)}
+        parts = parts_by_key(Change(block, empty(arity)), keys)
+        for key in keys:
+            expected = rest_of(block, key)
+            found = parts[key].born if key in parts else empty(arity - width)
+            assert found.size == expected.size and np.array_equal(found.columns(), expected.columns())

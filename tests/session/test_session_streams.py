@@ -139,3 +139,22 @@ def test_the_changes_of_a_relation_as_a_stream(frames, tmp_path):
             frames.readStream.format("semi-naive").options(**options | {"relation": "far"}).load()
         with pytest.raises(Exception, match="there is no epoch 7"):
             session.between("near", 0, 7)
+
+
+@pytest.mark.parametrize("kind", ["string", "binary"])
+def test_lines_of_text_as_kafka_has_them(frames, kind):
+    def batch(*rows):
+        values = [(None, bytearray(line.encode()) if kind == "binary" else line, op) for op, line in rows]
+        return frames.createDataFrame(values, f"key string, value {kind}, op string")
+
+    with Program(PATHS).session({"edge": [(7, 8)]}) as session:
+        sink = session.sink("edge", lines="value", query="topic", op="op")
+        sink(batch(("c", "1\t2"), ("c", "2\t3"), ("d", "7\t8")), 0)
+        assert session["edge"].to_set() == {(1, 2), (2, 3)}
+        session.sink("edge", lines="value", query="other", key="x")(batch(("c", "2\t5")).select("value"), 0)
+        assert session["edge"].to_set() == {(1, 2), (2, 5)}
+        with pytest.raises(BadInput, match="a batch for edge:2"):
+            sink(batch(("c", "1\t2"), ("c", "2\tx")), 1)
+        with pytest.raises(BadInput, match="has no column text"):
+            session.sink("edge", lines="text", query="third")(batch(("c", "2\t5")), 0)
+        assert session.epoch == 2

@@ -355,3 +355,51 @@ def test_a_best_value_of_a_computed_key_without_a_body():
     with Program(text).run() as result, Program(text).session() as s:
         s.register("of", ".decl of(b: number)\nof(b) :- r($a, b).")
         assert result["r"].to_set() == s["r"].to_set() == {("3", 4)} and s.query("of(b)", a="3").to_set() == {(4,)}
+
+
+GUESTS = ".decl guest(x: number)\n.input guest\n"
+MET = {  # rules that join `knows` with few values, in any order, and with another reader's part
+    "met": (".decl met(y: number)\nmet(y) :- knows(x, y), guest(x).", {}),
+    "friends": (".decl friends(z: number)\nfriends(z) :- knows(y, z), edge($who, y), z != 3.", {"who": 790}),
+    "twice": (".decl twice(x: number, z: number)\ntwice(x, z) :- knows(y, z), knows(x, y), guest(x).", {}),
+}
+
+
+@pytest.mark.parametrize("name", MET)
+@pytest.mark.parametrize("knows", [KNOWS, RIGHT], ids=["left", "right"])
+def test_values_of_other_atoms_reach_shared_rules(name, knows):
+    """`knows` has 320,400 pairs; those that few values ask for are evaluated for the reader alone, and follow changes."""
+    text, given = MET[name]
+    with Program(EDGES + GUESTS).session({"edge": CHAIN, "guest": [(790,), (796,)]}) as s:
+        s.register("knows", knows)
+        s.register(name, text)
+        told = Told()
+        subscription = s.subscribe(name, told, snapshot=True, **given)
+        assert sum(
+            tuples(s).values()
+        ) < 1_100 and f"knows: for values that other atoms have only, evaluated for {name}" in s.explain(name)
+        changes = [("insert", "guest", (785,)), ("delete", "edge", (797, 798)), ("insert", "edge", (796, 800)),
+                   ("delete", "guest", (790,)), ("insert", "edge", (800, 790))]  # fmt: skip
+        for operation, relation, row in changes:
+            getattr(s, operation)(relation, [row])
+            with Program(EDGES + GUESTS).session({"edge": s["edge"].to_set(), "guest": s["guest"].to_set()}) as whole:
+                whole.register("knows", knows, share=True)
+                whole.register(name, text)
+                atom = f"{name}({', '.join(each for each, _ in s.registry.rules[name].relation.attributes[len(given) :])})"
+                assert told.rows == whole.query(atom, **given).to_set() and "whole" in whole.explain(name)
+        assert sum(tuples(s).values()) < 1_200
+        for row in list(told.rows)[:1]:
+            assert "fact" in str(s.why(name, row, **given))
+        subscription.cancel()
+        assert tuples(s) == {"edge": s["edge"].count(), "guest": 2}
+
+
+def test_values_that_are_not_few_or_not_known_take_the_whole():
+    with Program(EDGES + GUESTS).session({"edge": CHAIN[:60], "guest": [(x,) for x in range(30)]}) as s:
+        s.register("knows", KNOWS)
+        s.register("many", ".decl many(y: number)\nmany(y) :- guest(x), knows(x, y).")
+        s.register("none", ".decl none(x: number)\nnone(x) :- guest(x), !knows(x, _).")
+        s.register("apart", ".decl apart(y: number)\napart(y) :- guest(7), knows(_, y).")
+        for name in ("many", "none", "apart"):
+            s.subscribe(name, lambda *_: None)
+            assert "knows: as a whole" in s.explain(name) and tuples(s)["knows"] == 1_830

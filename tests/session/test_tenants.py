@@ -94,6 +94,7 @@ def test_each_client_has_what_its_table_says(tokens):
         assert operator("/rules/near", NEAR.encode(), "PUT")[0] == 200
         assert [each["name"] for each in ann("/relations")[1]["relations"]] == ["public"]
         assert len(operator("/relations")[1]["relations"]) == 4
+        assert ann("/relations/ann__new", b"(x: number)", "PUT")[1] == {"error": "ann may not add relations: an owner may"}
         assert ann("/query?atom=near(x,y)&who=1000")[1]["rows"] == [[1001, 1002]]
         assert ann("/relations/near?who=1000")[1] == {"columns": ["x", "y"], "rows": [[1001, 1002]], "tuples": 1}
         for call, told in {

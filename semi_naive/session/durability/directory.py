@@ -184,6 +184,7 @@ class Directory:
             self.files.publish({
                 "version": VERSION, **vars(identity), "epoch": first.number, "log": path.name, "relations": relations,
                 "values": lexicon_files, "batches": batches, "time": None if first.time == BEFORE_ALL else first.time,
+                "declarations": registrations.declarations,
                 "rules": [[name, *rules] for name, rules in registrations.rules.items()],
                 "names": [self._write_history(name, history, blocks) for name, history in registrations.names.items()],
                 "visited": {upkeep.run.strata[number].relations[0]: budget.visited for number, budget in budgets},
@@ -198,8 +199,8 @@ class Directory:
             table = None  # the relation is derived again when the directory is opened
         # "spread": derived again; "given", "whole": the runs of explicit facts and of all tuples
         entry = {"spread": table is None, "form": tuple_type(relation, upkeep.program.types), "arity": relation.arity}
-        if name in first.given:
-            entry["given"] = self._write_table(first.given[name], name, blocks)
+        if name in upkeep.relations.facts.given:  # without facts, if it was added to the session after this epoch
+            entry["given"] = self._write_table(first.given[name], name, blocks) if name in first.given else []
         if table is not None and not upkeep.relations.facts.is_shared(name):
             entry["whole"] = self._write_table(table, name, blocks)
         return entry

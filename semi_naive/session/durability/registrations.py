@@ -23,10 +23,12 @@ Arrays = dict[str, np.ndarray]
 @dataclass
 class Registrations:
     """The registered rules and named subscriptions of a session. rules: by relation, the arguments of "register" in
-    `apply_event`, of which earlier versions had the text only. names: the named subscriptions."""
+    `apply_event`, of which earlier versions had the text only. names: the named subscriptions. declarations: the texts of the
+    relations that were added to the session, by name; a snapshot is written when one is."""
 
     rules: dict[str, tuple] = field(default_factory=dict)
     names: dict[str, History] = field(default_factory=dict)
+    declarations: dict[str, str] = field(default_factory=dict)
 
     def apply_event(self, what: str, name: str, *more: Any) -> None:
         """Apply an event: one of ("register", relation, text, share), ("unregister", relation), ("subscribe", name, relation,

@@ -16,13 +16,13 @@ from typing import Any, TypeVar, cast
 from semi_naive.io import Options
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import is_uri
-from semi_naive.io.relations import columns_table
 from semi_naive.planning.detect_closure import ReachabilityShape as Closure
 from semi_naive.planning.detect_closure import reachability_shape
 from semi_naive.planning.strata import Stratum
 from semi_naive.ra.blocks.changes import Change, difference, grown, settled_copy, table_without
 from semi_naive.ra.blocks.durable import FindLostRuns
 from semi_naive.ra.blocks.table import Table, snapshot
+from semi_naive.ra.ir import Atom, Var
 from semi_naive.ra.reduce.choice import Choice
 from semi_naive.ra.rules.ages import Ticks
 from semi_naive.ra.spark.lost import RunsLost
@@ -31,7 +31,7 @@ from semi_naive.running.progress.recovery import MAX_RESTARTS
 from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.relations.on_partitions import InRuns, OnPartitions
 from semi_naive.running.run import ProgramRun
-from semi_naive.session.facts import ExplicitFacts
+from semi_naive.session.facts import ExplicitFacts, block_of, settled_table
 from semi_naive.session.maintenance.dependents import Dependents
 from semi_naive.session.maintenance.implied import Implied
 from semi_naive.session.maintenance.spread import AllChanges, AnyChange, Contents, FactChanges, SpreadChange, between
@@ -91,9 +91,10 @@ class MaterializedRelations:
         return self.spread.get(name) or self.tables[name]
 
     def table(self, name: str) -> Table:
-        """Return the current contents of a relation as a table of this process; runs on the partitions are collected."""
+        """Return the current contents of a relation as a table of this process; runs on the partitions are collected, packed by
+        their tasks."""
         contents = self.contents(name)
-        return columns_table(contents.columns()) if isinstance(contents, OnPartitions) else contents
+        return settled_table(list(contents.map_columns(block_of))) if isinstance(contents, OnPartitions) else contents
 
     def set_contents(self, name: str, contents: Contents) -> None:
         """Replace the contents of a relation."""
@@ -110,6 +111,27 @@ class MaterializedRelations:
     def explicit(self, name: str) -> Table:
         """The explicit facts of a relation."""
         return self.facts.table(name, self.run.program.relations[name].arity)
+
+    def copied(self, number: int) -> str | None:
+        """Return the relation that a stratum is a copy of, if it has one rule that copies a relation, and no facts."""
+        stratum = self.run.strata[number]
+        if [len(rule.body) for rule in stratum.rules] != [1] or stratum.recursive or number in self.run.looping:
+            return None
+        [rule] = stratum.rules
+        [atom] = rule.body
+        if not isinstance(atom, Atom):
+            return None
+        name, args = rule.head.relation, atom.args
+        is_copy = rule.head.args == args and all(isinstance(arg, Var) for arg in args) and len(set(args)) == len(args)
+        has_facts = name in self.facts.given or name in self.facts.written
+        relation = self.run.program.relations[name]
+        return atom.relation if is_copy and not has_facts and relation.plain and not relation.choice else None
+
+    def copy(self, name: str, source: str) -> None:
+        """Let a relation be another one: they share their table with its indexes, or their runs."""
+        self.set_contents(name, self.contents(source))
+        if source in self.merged:
+            self.merged[name] = self.merged[source]
 
     def restart(self, name: str) -> None:
         """Reset a relation to its explicit facts, as new tuples. In a relation with a choice, facts that come first in the
@@ -194,17 +216,17 @@ class MaterializedRelations:
 
     def collect_small(self, number: int, stratum: Stratum) -> None:
         """Collect the relations of a stratum to this process after its evaluation on the partitions, except for large ones."""
-        max_tuples = (CLOSURE_FACTOR if number in self.closures else 1) * (self.run.config.local_tuples or 0)
-        large = {name for name in stratum.relations if self._is_large(name, max_tuples)}
+        spread = {name: self.spread[name] for name in stratum.relations if name in self.spread}
+        large = {name for name, runs in spread.items() if self.is_large(number, runs.relation.arity, runs.count)}
         self.readers.update(cast(InRuns, self.spread[name]) for name in large)
         self.database.collect([name for name in stratum.relations if name not in large])
         for name in stratum.relations:
             self.tables[name] = settled_copy(self.tables[name])
 
-    def _is_large(self, name: str, max_tuples: int) -> bool:
-        """True if a relation is on the partitions, has more than max_tuples tuples, and is not nullary."""
-        contents = self.spread.get(name)
-        return isinstance(contents, OnPartitions) and bool(contents.relation.arity) and contents.count > max_tuples
+    def is_large(self, number: int, arity: int, count: int) -> bool:
+        """True if a relation of a stratum stays on the partitions: it has too many tuples for this process."""
+        max_tuples = (CLOSURE_FACTOR if number in self.closures else 1) * (self.run.config.local_tuples or 0)
+        return bool(arity) and count > max_tuples
 
     # -- states
 

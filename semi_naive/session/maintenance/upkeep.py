@@ -22,6 +22,7 @@ from semi_naive.planning.spoken import spoken_name
 from semi_naive.planning.strata import Stratum, is_fact
 from semi_naive.ra.blocks.changes import Change
 from semi_naive.ra.blocks.table import Table
+from semi_naive.ra.ir import Program, Relation
 from semi_naive.ra.spark.failures import translate_failures
 from semi_naive.ra.tuple_at_a_time.ready import LOADING_SECONDS, machine_is_ready
 from semi_naive.ra.values.values import Values
@@ -47,7 +48,7 @@ class Upkeep:
     def __init__(self, source: Any, compiled: Compiled, config: Config, spark: Any, values: Values):
         program = compiled.program  # `extend` adds relations to this copy
         program = replace(program, relations=dict(program.relations), types=dict(program.types))
-        compiled = replace(compiled, program=program)
+        compiled = replace(compiled, program=program, strata=list(compiled.strata))  # `declare` adds strata to this copy
         self.run = ProgramRun(source, compiled, config, spark, keeps=True, values=values)
         self.program, self.values = program, values
         self.relations = MaterializedRelations(self.run)
@@ -176,6 +177,7 @@ class Upkeep:
         for name in changes:  # a table in few blocks, if there is one, is searched faster
             relations.tables[name] = relations.merged.pop(name, relations.tables[name])
             relations.tables[name].settle()
+        self.recomputation.copies.settle()
         facts = relations.facts
         facts.given.update({name: relations.tables[name] for name in net if facts.is_shared(name)})
         relations.merged.clear()
@@ -218,6 +220,12 @@ class Upkeep:
         self._compute(number for number in numbers if not is_changes_only(run.strata[number].relations[0]))
         return numbers
 
+    def declare(self, relation: Relation) -> None:
+        """Add a relation without rules, whose facts may change. After an error, the caller takes the step of `savepoint`."""
+        stratum = Stratum((relation.name,), [], False)
+        self.extend(Compiled(Program({}, {relation.name: relation}, []), [stratum]), {relation.name: Table(relation.arity)})
+        self.run.compiled.strata.append(stratum)
+
     def retract(self, numbers: Iterable[int]) -> None:
         """Drop strata and their relations. Readers that have their tables keep them."""
         run, relations = self.run, self.relations
@@ -240,8 +248,9 @@ class Upkeep:
             run.strata.pop()
 
     def savepoint(self) -> Callable[[], None]:
-        """Return a step that restores the current rules and relations: it undoes `extend`, `retract` and `materialize`."""
-        state, strata = self.relations.state(), list(self.run.strata)
+        """Return a step that restores the current rules and relations: it undoes `extend`, `declare`, `retract` and
+        `materialize`."""
+        state, strata, compiled = self.relations.state(), list(self.run.strata), list(self.run.compiled.strata)
         dictionaries: tuple[dict, ...] = (self.program.relations, self.program.types, self.run.indexes.arities,
             self.recomputation.budgets, self.recomputation.wants_ticks)  # fmt: skip
         saved = [(dictionary, dictionary.copy()) for dictionary in dictionaries]
@@ -251,7 +260,7 @@ class Upkeep:
                 dictionary.update(before)
                 for name in dictionary.keys() - before.keys():
                     del dictionary[name]
-            self.run.strata = strata
+            self.run.strata, self.run.compiled.strata[:] = strata, compiled
             self.relations.dependents = Dependents(strata, self.values)
             self.restore_state(state)
 
@@ -274,7 +283,7 @@ class Upkeep:
         explicit = {*self.relations.facts.given, *self.relations.facts.written} & relations.keys()
         best = {name for name, relation in relations.items() if relation.lattice is not None}
         steps = maintaining(stratum, explicit, best, {name: relation.kinds for name, relation in relations.items()})
-        lines = [", ".join(stratum.relations)]
+        lines = [", ".join(stratum.relations), *self.recomputation.copies.described(stratum)]
         for step, rules in steps.items():
             lines += [f"  {step}", *(f"    {rule}" for rule in rules)]
         return "\n".join(lines) + "\n"

@@ -5,9 +5,13 @@
     bob(y) :- knows($who, y).     becomes   bob(who, y) :- bob.parameters(who), knows@by_x(who, y).
                                             knows@by_x(x, y) :- knows@by_x.parameters(x), knows(x, y).
 
-The rules of `knows` are synthesised anew for the values of x that have readers; all such readers share `knows@by_x`. Where all
-tuples of `knows` would be computed, or another reader has it evaluated, the readers share `knows` itself, the trunk (Göbel
-2019, "Optimising Distributed Dataflows in Interactive Environments", 10).
+The rules of `knows` are synthesised anew for the values of x that have readers; all such readers share `knows@by_x`. Where
+another relation has these values, as few of it (`guests`), they are synthesised anew for this reader alone:
+
+    met(y) :- guests(x), knows(x, y).       becomes   met(y) :- guests(x), met.knows@bf(x, y).
+
+Where all tuples of `knows` would be computed, or another reader has it evaluated, the readers share `knows` itself, the trunk
+(Göbel 2019, "Optimising Distributed Dataflows in Interactive Environments", 10).
 """
 
 from collections import defaultdict
@@ -17,6 +21,7 @@ from functools import cached_property
 from typing import Any
 
 from semi_naive.planning import rewrite
+from semi_naive.planning.maintaining.names import is_changes_only
 from semi_naive.planning.rewriting.passes import Compiled
 from semi_naive.planning.strata import strata
 from semi_naive.ra.ir import Atom, Const, Program, Relation, Rule, Var
@@ -29,6 +34,9 @@ MAX_RULES = 200  # rules that are compiled for one part of a relation at most, i
 # all values, in a seventh (40 changes); of few facts nothing can be told, as many more may come.
 MAX_ASKED_SHARE = 0.5
 MIN_WIDE_VALUES = 100
+# The share of values up to which the values of other atoms are expected to be few. For 1, 5, 10 and 25 % of 600 vertices in a
+# chain, 40 changes took 0.5, 1.2, 1.9 and 1.8 times the processor time of the whole closure; to evaluate it took 3 to 7 %.
+MAX_JOINED_SHARE = 0.05
 
 
 State = tuple[Registered | None, bool]  # of a relation: its registered rules, and whether it has a definition
@@ -51,6 +59,7 @@ class Demand:
     def __init__(self, session: Any, registered: Mapping[str, Registered]):
         self._session, self._registered = session, registered
         self.parts: dict[str, Registered] = {}
+        self._origins: dict[str, str] = {}  # by canonical form, the rules that were evaluated first
         self._compiled_with: dict[str, dict[str, State]] = {}  # for each part, the relations with which it was compiled
 
     def definition(self, name: str) -> Definition | None:
@@ -89,9 +98,12 @@ class Demand:
 
     def synthesis(self, rules: Registered, wide: Collection[str] = ()) -> Synthesis:
         """Return the form in which rules are evaluated now. A relation is replaced by its parts if all atoms that read it have
-        constants or parameters, and all of these parts can be computed alone. wide: relations that are read whole."""
+        constants or parameters, and all of these parts can be computed alone. One that is joined with few tuples is evaluated
+        for these rules alone, as far as those ask for it. wide: relations that are read whole."""
         if rules.name in self.parts and rules.synthesis:
             return rules.synthesis
+        if rules.text and not is_changes_only(rules.name) and (twin := self._twin(rules)):
+            return twin
         atoms = [node for node in rewrite.walk(rules.checked.rules) if isinstance(node, Atom) and node.relation in rules.reads]
         places = {f"${name}": place for place, name in enumerate(rules.parameters)}
         used: dict[Atom, tuple[Registered, Asked]] = {}  # for each atom, the part that it reads, and what it asks for
@@ -103,7 +115,63 @@ class Demand:
                 used |= reading
         used |= self._values_given(atoms, places)
         self.parts |= {part.name: part for part, _ in used.values() if part.name not in self._registered}
-        return self._reading_parts(rules, used)
+        reader, uses = self._reading_parts(rules, used)
+        wanted = frozenset(each for each in reader.reads if each not in wide and self._is_joined_with_few(reader, each))
+        alone = self._narrowed(_ordered(reader, wanted), wanted, uses)
+        return alone or Synthesis(reader.compiled(), tuple(sorted(uses, key=repr)))
+
+    def _is_joined_with_few(self, rules: Registered, name: str) -> bool:
+        """True if rules join a relation that is not evaluated with atoms of others, of which some are expected to have at most
+        MAX_JOINED_SHARE of the values that the relation may have."""
+        if not self.definition(name):
+            return False
+        atoms_of_rules = [[each for each in rule.body if isinstance(each, Atom)] for rule in rules.checked.rules]
+        database, tables = self._session.upkeep.run.database, self._session.upkeep.relations.tables
+        bases = {name for name in self._with_definitions(rules, set(rules.reads) - {name}).reads if name in tables}
+        arities = self._session.upkeep.program.relations
+        possible = max((database.distinct(each, place) for each in bases for place in range(arities[each].arity)), default=0)
+        for atoms in (each for each in atoms_of_rules if any(atom.relation == name for atom in each)):
+            variables = {arg for atom in atoms if atom.relation == name for arg in atom.args if isinstance(arg, Var)}
+            others = (atom for atom in atoms if atom.relation != name and variables.intersection(atom.args))
+            expected = [each for each in (self._expected_values(atom, variables) for atom in others) if each is not None]
+            if not expected or min(expected) > MAX_JOINED_SHARE * possible:
+                return False
+        return True
+
+    def _expected_values(self, atom: Atom, variables: set[Var]) -> float | None:
+        """Estimate the number of values that an atom has for one of some variables; None if its relation is not evaluated yet.
+        A part of a relation, which constants ask for, counts as one value."""
+        upkeep, place = self._session.upkeep, next(place for place, arg in enumerate(atom.args) if arg in variables)
+        if atom.relation not in upkeep.relations.tables:
+            return 1 if atom.relation in self.parts else None
+        distinct, fixed = upkeep.run.database.distinct, [number for number, arg in enumerate(atom.args) if _is_fixed(arg)]
+        selected = upkeep.relations.contents(atom.relation).count
+        for number in fixed:
+            selected /= max(1.0, distinct(atom.relation, number))
+        return min(selected, distinct(atom.relation, place))
+
+    def _twin(self, rules: Registered) -> Synthesis | None:
+        """Return the form of rules as a copy of evaluated ones with the same canonical form, if there are any. With parameters
+        the copy has the values that are asked for."""
+        origin = self._registered.get(self._origins.get(rules.canonical, rules.name))
+        is_evaluated = origin is not None and origin.users and not origin.form.twin
+        if origin is None or origin is rules or not is_evaluated or origin.canonical != rules.canonical:
+            self._origins[rules.canonical] = rules.name
+            return None
+        variables = tuple(Var(f"column.{place}", type_.kind) for place, (_, type_) in enumerate(rules.relation.attributes))
+        given = Atom(rules.parameter_relation, variables[: len(rules.parameters)])
+        body = *((given,) if rules.parameters else ()), Atom(origin.name, variables)
+        relations = {each: rules.checked.relations[each] for each in (rules.name, *rules.inputs)} | {
+            origin.name: origin.relation
+        }
+        program = Program(rules.checked.types, relations, [Rule(Atom(rules.name, variables), body)])
+        copy = replace(rules, reads=frozenset([origin.name]), check=lambda: program)
+        return Synthesis(copy.compiled(), ((origin.name, tuple(range(len(rules.parameters)))),), twin=origin.name)
+
+    def forget(self, rules: Registered) -> None:
+        """Note that rules are not evaluated any more."""
+        if rules.text and self._origins.get(rules.canonical) == rules.name:
+            del self._origins[rules.canonical]
 
     def _values_given(self, atoms: Iterable[Atom], places: Mapping[str, int]) -> dict[Atom, tuple[Registered, Asked]]:
         """Return the atoms that read rules with parameters, each with these rules, and the values that it gives. places: those
@@ -115,8 +183,11 @@ class Demand:
                 given[atom] = read, {place: values[place] for place in range(len(read.parameters))}
         return given
 
-    def _reading_parts(self, rules: Registered, used: Mapping[Atom, tuple[Registered, Asked]]) -> Synthesis:
-        """Return rules in which some atoms read parts of relations. used: for each of these, the part, and what it asks for."""
+    def _reading_parts(
+        self, rules: Registered, used: Mapping[Atom, tuple[Registered, Asked]]
+    ) -> tuple[Registered, set[tuple[str, tuple]]]:
+        """Return rules in which some atoms read parts of relations, and their uses (`Synthesis`). used: for each of these
+        atoms, the part, and what it asks for."""
 
         def read_part(node):
             return replace(node, relation=used[node][0].name) if isinstance(node, Atom) and node in used else node
@@ -127,8 +198,7 @@ class Demand:
         program = rules.checked
         relations = {name: kept for name, kept in program.relations.items() if name in whole or name not in rules.reads} | parts
         program = replace(program, relations=relations, rules=[rewrite.transform(rule, read_part) for rule in program.rules])
-        changed = replace(rules, reads=whole | parts.keys(), check=lambda: program) if parts else rules
-        return Synthesis(changed.compiled(), tuple(sorted(uses, key=repr)))
+        return replace(rules, reads=whole | parts.keys(), check=lambda: program) if parts else rules, uses
 
     def _part(self, name: str, bound: tuple[int, ...]) -> Registered | None:
         """Return the part of a relation with the values that readers ask for in some attributes; None if all tuples of the
@@ -146,7 +216,14 @@ class Demand:
         types = registered.checked.types if registered else session.program.checked.types
         program = Program(types, {relation.name: relation for relation in relations}, [rule])
         names = tuple(attribute for attribute, _ in attributes)
-        return self._narrowed(Registered(part, "", names, frozenset([name]), frozenset(), lambda: program))
+        rules = Registered(part, "", names, frozenset([name]), frozenset(), lambda: program)
+        if form := self._narrowed(rules, rules.reads, ()):
+            rules.synthesis = replace(form, compiled=_without_copy(form.compiled, part), alone=())
+            self._compiled_with[part] = {
+                each: self._state(each) for each in self._with_definitions(rules, set()).checked.relations
+            }
+            return rules
+        return None
 
     def _is_current(self, part: str) -> bool:
         """True if a part has users, or would be compiled in the same way again."""
@@ -155,40 +232,42 @@ class Demand:
             return False
         return self.parts[part].users > 0 or all(self._state(name) == state for name, state in compiled_with.items())
 
-    def _narrowed(self, part: Registered) -> Registered | None:
-        """Synthesise a part of a relation together with the rules of the relations that it reads, directly or not, so that only
-        the needed tuples of these are computed. A relation of which all tuples would be computed is read instead, as it can be
-        shared. Return None if that is the relation itself, or if more than MAX_RULES would be compiled."""
-        shared: set[str] = set()
-        while not part.reads & shared:
-            extended = self._with_definitions(part, shared)
+    def _narrowed(self, rules: Registered, wanted: frozenset[str], uses: Collection[tuple[str, tuple]]) -> Synthesis | None:
+        """Synthesise rules together with those of relations that they read, `wanted`, and of what these read, directly or not,
+        so that only the needed tuples are computed. A relation of which all tuples would be computed is read instead, as it can
+        be shared. Return None if no wanted one remains, or if more than MAX_RULES would be compiled. uses: of the rules."""
+        shared, places = set(rules.reads - wanted), {f"${name}": place for place, name in enumerate(rules.parameters)}
+        while wanted - shared:
+            extended = self._with_definitions(rules, shared)
             if len(extended.checked.rules) > MAX_RULES or not all(map(self._can_be_evaluated, extended.reads)):
                 return None
             compiled = extended.compiled()
-            names = {f"{part.name}.{name}": name for name in extended.checked.relations if name != part.name}
+            names = {f"{rules.name}.{name}": name for name in extended.checked.relations if name != rules.name}
             # A relation of which only some tuples are computed has another name: see `planning.rewriting.magic`.
             computed_whole = {names[name] for name in names.keys() & compiled.program.relations.keys()}
             if computed_whole <= shared:
-                atoms = [node for node in rewrite.walk(extended.checked.rules) if isinstance(node, Atom)]
-                given = {(read.name, tuple(values.values())) for read, values in self._values_given(atoms, {}).values()}
+                nodes = rewrite.walk(extended.checked.rules)
+                atoms = [node for node in nodes if isinstance(node, Atom) and node.relation in extended.reads]
+                given = {(read.name, tuple(values.values())) for read, values in self._values_given(atoms, places).values()}
+                given |= {use for use in uses if use[0] in self.parts}
                 whole = {(name, ()) for name in extended.reads - {name for name, _ in given}}
-                uses = tuple(sorted(whole | given, key=repr))
-                self._compiled_with[part.name] = {name: self._state(name) for name in extended.checked.relations}
-                part.synthesis = Synthesis(_without_copy(compiled, part.name), uses)
-                return part
+                return Synthesis(compiled, tuple(sorted(whole | given, key=repr)), tuple(sorted(wanted - shared)))
             shared |= computed_whole
         return None
 
     def explain(self, rules: Registered) -> str:
         """Format how rules read relations that are evaluated for them: whole or in part, and why."""
-        lines = []
-        for name, asked in self._current(rules).uses:
+        form = self._current(rules)
+        lines = [f"  {name}: for values that other atoms have only, evaluated for {rules.name} alone" for name in form.alone]
+        for name, asked in form.uses:
             part, other = self.parts.get(name), self._registered.get(name)
             if read := part or asked and other:
                 values = ((f"${rules.parameters[value]}" if isinstance(value, int) else value) for value in asked)
                 condition = ", ".join(f"{key} = {value}" for key, value in zip(read.parameters, values, strict=True))
                 shared = f"{name}, which is shared by all that read it so" if part else "one dataflow for all values"
                 lines.append(f"  {min(part.reads) if part else name}: for {condition} only, in {shared}")
+            elif other and name == form.twin:
+                lines.append(f"  {name}: its rules are the same but for names and order, so both are one dataflow")
             elif other:
                 chosen = f", as it is registered with share={other.share}" if other.share is not None else ""
                 lines.append(f"  {name}: as a whole, which is shared by all that read it so{chosen}")
@@ -199,21 +278,23 @@ class Demand:
         synthesis = self._current(rules)
         parts = [self.parts[name] for name, _ in synthesis.uses if name in self.parts]
         whole = {name for part in parts for name, _ in part.form.uses}
-        return self._with_definitions(rules, whole | {name for name, _ in synthesis.uses}) if parts else rules
+        shared = whole | {name for name, _ in synthesis.uses}
+        return self._with_definitions(rules, shared) if parts or synthesis.alone else rules
 
     def _current(self, rules: Registered) -> Synthesis:
         """Return the form in which rules are evaluated, or would be now."""
         return rules.synthesis if rules.users and rules.synthesis else self.synthesis(rules)
 
     def wide(self, rules: Registered) -> set[str]:
-        """Return the relations of which rules use parts, but which are expected to have fewer tuples than these, or not many
-        more: the parts are computed for a large share of all values."""
+        """Return the relations of which rules use parts, or evaluate tuples alone, but which are expected to have fewer tuples
+        than these, or not many more: the parts are computed for a large share of all values."""
         parts = [self.parts[name] for name, _ in rules.form.uses if name in self.parts]
-        return {min(part.reads) for part in parts if self._is_wide(part, min(part.reads))}
+        reading = [*((part, min(part.reads)) for part in parts), *((rules, name) for name in rules.form.alone if rules.strata)]
+        return {name for part, name in reading if self._is_wide(part, name)}
 
     def _is_wide(self, part: Registered, whole: str) -> bool:
-        """True if the rules of a part ask for more than MAX_ASKED_SHARE of the possible values: those in the columns that the
-        asked values are joined with. whole: the relation of the part."""
+        """True if the rules of a part, or rules that evaluate tuples alone, ask for more than MAX_ASKED_SHARE of the possible
+        values: those in the columns that the asked values are joined with. whole: the relation of the tuples."""
         upkeep, registered = self._session.upkeep, self._registered.get(whole)
         reads = {name for name, _ in part.form.uses}
         possible: dict[str, float] = defaultdict(float)  # the numbers of values that may be asked for
@@ -279,3 +360,25 @@ def _asked_by(atom: Atom, parameters: Mapping[str, int]) -> Asked:
     """Return the values that an atom asks for. parameters: the place of each by its variable."""
     asked = {place: parameters.get(arg.name) if isinstance(arg, Var) else arg for place, arg in enumerate(atom.args)}
     return {place: value for place, value in asked.items() if isinstance(value, Const | int)}
+
+
+def _is_fixed(arg: Any) -> bool:
+    """True for a constant, and for a parameter."""
+    return isinstance(arg, Const) or isinstance(arg, Var) and arg.name.startswith("$")
+
+
+def _ordered(rules: Registered, wanted: Collection[str]) -> Registered:
+    """Return rules whose atoms of the relations `wanted` come last in each body, each after others that have a variable in
+    common with it: magic sets know what stands before an atom."""
+
+    def ordered(rule: Rule) -> Rule:
+        last = [each for each in rule.body if isinstance(each, Atom) and each.relation in wanted]
+        body = [each for each in rule.body if each not in last]
+        while last:
+            bound = {arg for each in body if isinstance(each, Atom) for arg in each.args if isinstance(arg, Var)}
+            last.sort(key=lambda atom: bound.isdisjoint(atom.args))
+            body.append(last.pop(0))
+        return replace(rule, body=tuple(body))
+
+    program = rules.checked
+    return replace(rules, check=lambda: replace(program, rules=list(map(ordered, program.rules)))) if wanted else rules

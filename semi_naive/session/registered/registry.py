@@ -20,16 +20,17 @@ from semi_naive.host.numbers import quantity
 from semi_naive.io import as_columns
 from semi_naive.language.errors import ProgramError
 from semi_naive.planning.maintaining.names import changes_only, is_changes_only, with_tuples
-from semi_naive.planning.rewrite import reachable
+from semi_naive.planning.rewrite import reachable, walk
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.blocks.changes import Change, empty
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.expressions.terms import bits_of_constant
-from semi_naive.ra.ir import Const, Program, Relation
+from semi_naive.ra.ir import Atom, Const, Program, Relation
 from semi_naive.session.durability.registrations import Registrations
 from semi_naive.session.facts import settled_table
 from semi_naive.session.registered.bodies import NAME, rules_of_body
 from semi_naive.session.registered.checking import registered
+from semi_naive.session.registered.declarations import declared_relation
 from semi_naive.session.registered.demand import Demand
 from semi_naive.session.registered.rules import Inlined, Registered, rules_of_changes, system_rules
 from semi_naive.session.registered.shapes import Shapes
@@ -68,9 +69,37 @@ class Registry:
         self.system_rules = {name: system_rules(relation) for name, relation in own.items()}
         self.waiting: dict[str, Waiting] = {}
         self.of_changes: dict[str, Registered] = {}  # the rules whose changes alone have subscribers: see `rules_of_changes`
+        self.declarations: dict[str, str] = {}  # the texts of relations that were added to the session, by name
         self._shapes = Shapes(session.program.checked.types)
         self._uses: Uses = {}
         self.subscribers = Subscribers(session, self)
+
+    # -- relations of facts
+
+    def declare(self, text: str) -> str:
+        """Add a relation to the session, and return its name: see `Session.declare`. Readers do not see it yet."""
+        session = self._session
+        relation = declared_relation(text, self.readable.keys() | self.waiting.keys(), session.program.checked)
+        session.commits.add_savepoint()
+        for holder, attribute in ((session, "changeable"), (session, "declared"), (self, "declarations")):
+            session.turns.add_undo(partial(setattr, holder, attribute, getattr(holder, attribute)))
+        session.turns.add_undo(partial(self.readable.pop, relation.name, None))
+        session.upkeep.declare(relation)
+        # other threads read the current ones
+        session.changeable, session.declared = (
+            session.changeable | {relation.name},
+            session.declared | {relation.name: relation},
+        )
+        self.declarations, self.readable[relation.name] = self.declarations | {relation.name: text}, relation
+        return relation.name
+
+    def show_declared(self, name: str) -> None:
+        """Show a declared relation to readers, and register the rules that waited for it. A snapshot makes it last."""
+        commits = self._session.commits
+        commits.set_relation(name, self._session.declared[name])
+        self._register_unblocked()
+        if commits.directory:
+            commits.write_snapshot(commits.directory)
 
     # -- rules
 
@@ -121,6 +150,8 @@ class Registry:
         ValueError if one of them has users. The open turn restores them if it fails."""
         if name in self.waiting:
             self._remove_waiting(name)
+        elif name in self.rules:
+            self._separate_twins(self.rules[name])
         readers: dict[str, set[str]] = defaultdict(set)
         for rules in self.rules.values():
             for read in rules.reads | rules.inlines:
@@ -206,6 +237,7 @@ class Registry:
         readers = sorted(reader.name for reader in self.rules.values() if name in reader.reads | reader.inlines)
         if readers:
             raise ValueError(f"{name} is read by {', '.join(readers)}: unregister what reads it first")
+        self._separate_twins(rules)
         if number := self._users(rules):
             users = quantity(number, "subscription")
             raise ValueError(f"{name} is needed by {users}: cancel first, and end those that have a name")
@@ -217,6 +249,19 @@ class Registry:
         """Return the number of users of rules, including subscribers to changes alone."""
         of_changes = self.of_changes.get(changes_only(rules.name))
         return rules.users + (of_changes.users if of_changes else 0)
+
+    def _separate_twins(self, rules: Registered) -> None:
+        """If rules are evaluated only for twins (`Synthesis.twin`), let the first of these be evaluated in their place, and the
+        others be its copies."""
+        twins = [each for each in self.rules.values() if each.users and each.form.twin == rules.name]
+        if not twins or rules.users > sum(each.users for each in twins):
+            return
+        names = {each.name for each in twins}
+        uses = [use for use, count in self._uses.items() if use[0] in names for _ in range(count)]
+        for use in uses:
+            self.release(*use)
+        for use in uses:
+            self.acquire(*use)
 
     def _registered(self, name: str) -> Registered:
         """Return registered rules. Raises KeyError if there are none of this name."""
@@ -233,7 +278,9 @@ class Registry:
         return self.rules[name].relation if name in self.rules else self._session.relations[self._session.check_known(name)]
 
     def with_registered_rules(self, program: Program, evaluated: Collection[str]) -> Program:
-        """Return a program together with the registered rules of the relations `evaluated`."""
+        """Return a program together with the relations that were added, and the registered rules of the relations
+        `evaluated`."""
+        program = replace(program, relations=self._session.declared | program.relations)
         for rules in self.rules.values():
             if rules.name in evaluated:
                 own_relations = rules.checked.relations.items()
@@ -280,17 +327,27 @@ class Registry:
         if not rules.users:
             rules.synthesis = self.demand.synthesis(rules)
         self._acquire_uses(rules, key, once)
-        if not rules.users and not once and (wide := self.demand.wide(rules)):
-            self._release_uses(rules, key)
-            rules.synthesis = self.demand.synthesis(rules, wide)
-            self._acquire_uses(rules, key, once)
         if not rules.users:
+            self._read_whole_if_wide(rules, key, once)
             rules.strata = self._session.upkeep.extend(rules.form.compiled, self.first_facts(rules, key))
+            if self._read_whole_if_wide(rules, key, once):
+                rules.strata = self._session.upkeep.extend(rules.form.compiled, self.first_facts(rules, key))
         else:
             self._change_parameters(rules, key, 1)
         rules.users += 1
         self._uses[name, key] = self._uses.get((name, key), 0) + 1
         self._show(rules)
+
+    def _read_whole_if_wide(self, rules: Registered, key: tuple[int, ...], once: bool) -> bool:
+        """If rules ask for too many tuples of a relation, let them read all of it, and return True; not for one answer
+        (`once`). They must be evaluated again if they were. key: the values of their parameters."""
+        wide = set() if once else self.demand.wide(rules)
+        if wide:
+            self._session.upkeep.retract(rules.strata)
+            self._release_uses(rules, key)
+            rules.strata, rules.synthesis = [], self.demand.synthesis(rules, wide)
+            self._acquire_uses(rules, key, once)
+        return bool(wide)
 
     def _evaluable(self, name: str) -> Registered | None:
         """Return the rules of a relation that is evaluated while it has users; None for one of the program."""
@@ -327,6 +384,13 @@ class Registry:
         of which a part is evaluated."""
         return name in self.rules and (bool(self.rules[name].parameters) or not self.reads_of(name) <= set(evaluated))
 
+    def needed_for_proofs(self, name: str) -> list[str]:
+        """Return the relations of the program on which one of them depends, itself included."""
+        reads: dict[str, set[str]] = defaultdict(set)
+        for rule in self._session.program.checked.rules:
+            reads[rule.head.relation] |= {node.relation for node in walk(rule.body) if isinstance(node, Atom)}
+        return sorted(reachable([name], reads))
+
     def _evaluate_program_relation(self, name: str) -> None:
         """Evaluate a relation of the program, unless it is evaluated already, and show it to readers."""
         if name not in self._session.upkeep.relations.tables:
@@ -354,6 +418,7 @@ class Registry:
                     self._change_parameters(rules, key, -1)
             rules.users -= 1
             if not rules.users:
+                self.demand.forget(rules)
                 self._session.upkeep.retract(rules.strata)
                 rules.strata = []
                 self.of_changes.pop(name, None)
@@ -433,7 +498,7 @@ class Registry:
         """Return the rules and the named subscriptions to store in the directory of the session."""
         texts = {name: (rules.text, rules.share) for name, rules in self.rules.items()}
         texts |= {name: (rules.text, rules.share) for name, rules in self.waiting.items()}
-        return Registrations(texts, dict(self.subscribers.histories))
+        return Registrations(texts, dict(self.subscribers.histories), self.declarations)
 
     def load(self, registrations: Registrations, redefined: Iterable[str]) -> None:
         """Restore the rules and named subscriptions stored in a directory. Rules that are not valid any more are left out, with

@@ -11,6 +11,7 @@ from semi_naive.planning.maintaining.names import changes_only
 from semi_naive.planning.rewriting.passes import Compiled, apply_passes
 from semi_naive.planning.strata import strata
 from semi_naive.ra import ir
+from semi_naive.session.registered.canonical import canonical
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,10 +25,14 @@ class Inlined:
 class Synthesis:
     """The form in which rules are evaluated.
     compiled: the rules after all passes.
+    alone: the relations of which these rules evaluate the tuples that their other atoms ask for, for themselves only.
+    twin: the evaluated rules with the same canonical form that these are a copy of, by the name of their relation; "" if none.
     uses: the relations that they read, each with the values of its parameters: constants, or places among the reader's own."""
 
     compiled: Compiled
     uses: tuple[tuple[str, tuple[ir.Const | int, ...]], ...]
+    alone: tuple[str, ...] = ()
+    twin: str = ""
 
 
 @dataclass(eq=False)
@@ -61,6 +66,11 @@ class Registered:
     def checked(self) -> ir.Program:
         """The checked rules, before any pass."""
         return self.check()
+
+    @cached_property
+    def canonical(self) -> str:
+        """The canonical form of the rules, which is the same for rules that differ in names and order only."""
+        return canonical(self.name, self.checked, self.reads)
 
     @property
     def relation(self) -> ir.Relation:

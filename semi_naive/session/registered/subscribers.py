@@ -111,6 +111,7 @@ class Subscribers:
     def _contents_at(self, name: str, key: tuple[int, ...], epoch: int) -> Contents:
         """Return the contents of a relation at an epoch. Raises ValueError if it was not evaluated then for `key`."""
         retained = self._session.at(epoch)
+        retained.check_retained(name)
         evaluated = name in retained.tables
         if evaluated and key:
             evaluated = rest_of_table(retained.tables[self._registry.rules[name].parameter_relation], key).count > 0

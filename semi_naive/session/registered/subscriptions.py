@@ -16,6 +16,7 @@ from semi_naive.host import limits
 from semi_naive.host.interrupts import deferred, locked
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.blocks.changes import Change, block_minus, empty, own_order, union_of_blocks
+from semi_naive.ra.blocks.packings import bounds_of, pack_columns, roomy
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Relation
 from semi_naive.session.contents import Changes
@@ -235,12 +236,28 @@ def parts_by_key(change: Change, keys: Collection[tuple[int, ...]]) -> dict[tupl
     width = len(next(iter(keys), ()))
     if not width:
         return dict.fromkeys(keys, change)
-    changed: set[tuple] = set()
-    for block in (change.born, change.lost):
-        if block.size:
-            changed |= set(zip(*(block.column(place).tolist() for place in range(width)), strict=True))
-    fewer, more = sorted((changed, keys), key=len)  # the smaller one is traversed
-    return {key: with_key(change, key) for key in fewer if key in more}
+    born, lost = (_rests_by_key(block, width, keys) for block in (change.born, change.lost))
+    none = empty(change.born.arity - width)
+    return {key: Change(born.get(key, none), lost.get(key, none)) for key in born.keys() | lost.keys()}
+
+
+def _rests_by_key(block: Block, width: int, keys: Collection[tuple[int, ...]]) -> dict[tuple[int, ...], Block]:
+    """Return `rest_of` a block for each key that it has, in one pass, as the tuples of a key are next to each other. width: the
+    length of the keys. Takes 2 µs a key; to search for each took 60."""
+    columns, size = block.columns(), block.size
+    differ = np.ones(size + 1, np.bool_)  # True where another key begins, and at the end
+    if size:
+        differ[1:size] = np.any([column[1:] != column[:-1] for column in columns[:width]], axis=0)
+    places = np.flatnonzero(differ)
+    rest, begins, ends = columns[width:], places[:-1], places[1:]
+    found = zip(
+        zip(*(column[begins].tolist() for column in columns[:width]), strict=True), begins.tolist(), ends.tolist(), strict=True
+    )
+    if not rest:
+        return {key: Block.of([], 1) for key, *_ in found if key in keys}
+    packing = roomy(bounds_of(rest))
+    words = pack_columns(rest, packing, size)
+    return {key: Block(packing, words[:, begin:end].copy()) for key, begin, end in found if key in keys}
 
 
 def rest_of(block: Block, key: tuple[int, ...]) -> Block:

@@ -9,6 +9,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from semi_naive.io.errors import BadInput
+from semi_naive.io.formats.delimited import read_delimited
+from semi_naive.io.formats.layouts import Format
+from semi_naive.io.unread import Given
 
 # The values by which change feeds mark inserted and deleted rows: Delta Lake, Flink, Debezium, `diff`.
 INSERTS = {"insert", "update_postimage", "+I", "+U", "c", "r", "u", "1"}
@@ -19,13 +22,14 @@ QUERY = "sql.streaming.queryId"  # the local property of Spark that has the id o
 class StreamSink:
     """A function for `foreachBatch` that commits each batch as a transaction on one relation. See `Session.sink`."""
 
-    def __init__(self, session: Any, relation: str, op: str | None, key, query: str | None):
+    def __init__(self, session: Any, relation: str, op: str | None, key, query: str | None, lines: str | None):
         """op: the column that distinguishes inserts and deletes; key: the attributes by which rows replace others; query: the
-        name of the stream, by default Spark's id."""
+        name of the stream, by default Spark's id; lines: the column whose values are lines of text, each a row."""
         session.changeable_facts(relation)
         if key is not None:
             session.key_places(relation, key)
         self.session, self.relation, self.op, self.key, self.query = session, relation, op, key, query
+        self.lines = lines
 
     def __repr__(self) -> str:
         return f"<StreamSink of {self.relation}>"
@@ -42,11 +46,23 @@ class StreamSink:
             transaction.batch = query, batch
             deleted, inserted = self._split(frame.toArrow())
             if deleted is not None and deleted.num_rows:
-                transaction.delete(self.relation, deleted)
+                transaction.delete(self.relation, self._rows(deleted))
             if inserted.num_rows and self.key is not None:
-                transaction.upsert(self.relation, inserted, self.key)
+                transaction.upsert(self.relation, self._rows(inserted), self.key)
             elif inserted.num_rows:
-                transaction.insert(self.relation, inserted)
+                transaction.insert(self.relation, self._rows(inserted))
+
+    def _rows(self, table) -> Any:
+        """Return the rows of a batch, an Arrow table: itself, or the lines of text in its only column."""
+        if self.lines is None:
+            return table
+        import pyarrow as pa
+
+        program = self.session.upkeep.program
+        relation, form = program.relations[self.relation], Format("file", self.relation, "\t")
+        text = b"".join(line + b"\n" for line in table.column(0).cast(pa.binary()).to_pylist())
+        read = lambda values: read_delimited(text, form, relation, program.types, values, f"a batch for {self.relation}")  # noqa: E731
+        return Given(relation, program.types, read)
 
     def _split(self, table) -> tuple:
         """Split a batch, an Arrow table, into tables of (deleted rows, inserted rows) with the relation's columns: by their
@@ -55,6 +71,11 @@ class StreamSink:
         import pyarrow.compute as pc
 
         attributes = [name for name, _ in self.session.relations[self.relation].attributes]
+        if self.lines is not None:
+            attributes = [self.lines]
+            if self.lines not in table.column_names:
+                hint = f"it has {', '.join(table.column_names)}"
+                raise BadInput(f"a batch has no column {self.lines}", self.relation, hint=hint)
         has_names = set(attributes) <= set(table.column_names)
         if self.op is None:
             return None, table.select(attributes) if has_names else table

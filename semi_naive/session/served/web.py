@@ -2,6 +2,7 @@
 
 GET  /relations                                its relations: name, attributes, tuples, whether facts may be changed
 GET  /relations/path?limit=100                 tuples of a relation
+PUT  /relations/color                          add a relation of facts; the body is its attributes: (x: number, c: symbol)
 POST /transactions                             [{"insert": "edge", "rows": [[1, 2]]}, {"delete": …}, {"clear": "edge"},
                                                {"upsert": "edge", "rows": …, "key": ["x"]}]: one transaction
 GET  /query?atom=path(1,y)                     the values of the variables of an atom or a body
@@ -91,7 +92,7 @@ class Web:
         handlers: dict[str, dict[str, Callable[[ClientRequest], Any]]] = {
             "/": {"GET": self.page},
             "/relations": {"GET": self.relations},
-            "/relations/{name}": {"GET": self.relation},
+            "/relations/{name}": {"GET": self.relation, "PUT": self.declare},
             "/query": {"GET": self.query},
             "/differences/{name}": {"GET": self.differences},
             "/why/{name}": {"GET": partial(self.explain_tuple, self.session.why)},
@@ -169,6 +170,13 @@ class Web:
         limit, name = pop_limit(options), self._check_readable(request.client, request.name)
         values = self._parameter_values(request.client, name, options)
         return relation_as_json(all_tuples(self.session, name, values, request.client.viewer), limit)
+
+    def declare(self, request: ClientRequest) -> dict:
+        """PUT /relations/name: the body is the attributes, as (x: number, c: symbol)."""
+        if not request.client.owner:
+            raise NotAllowed(f"{request.client.name} may not add relations: an owner may")
+        self.session.declare(f"{request.name}{_rules_text(request.body)}")
+        return {"name": request.name}
 
     def query(self, request: ClientRequest) -> dict:
         """GET /query."""
@@ -280,13 +288,7 @@ class Web:
         client, registry = request.client, self.session.registry
         client.check_may_register(request.name)
         known = registry.rules.get(request.name) or registry.waiting.get(request.name)
-        if len(request.body) + (len(known.text) if known else 0) > MAX_RULES_BYTES:
-            raise BodyTooLarge(f"the rules have more than {MAX_RULES_BYTES:,} bytes: register them as several relations")
-        try:
-            text = request.body.decode()
-        except UnicodeDecodeError as error:
-            raise BadRequest(f"the rules are not UTF-8: {error.reason} at byte {error.start}") from None
-        options = {}
+        text, options = _rules_text(request.body, known.text if known else ""), {}
         for option, value in request.options().items():
             if option not in RULES_OPTIONS or value not in ("true", "false"):
                 expected = " and ".join(f"{name}=true or {name}=false" for name in RULES_OPTIONS)
@@ -441,3 +443,13 @@ def _relation_of_query(text: str) -> str | None:
     except (BadInput, ProgramError):
         return None
     return query.relation if isinstance(query, Atom) else None
+
+
+def _rules_text(body: bytes, known: str = "") -> str:
+    """Return the text of a body. Raises BadRequest if it is no text, or too long together with the rules that are known."""
+    if len(body) + len(known) > MAX_RULES_BYTES:
+        raise BodyTooLarge(f"the rules have more than {MAX_RULES_BYTES:,} bytes: register them as several relations")
+    try:
+        return body.decode()
+    except UnicodeDecodeError as error:
+        raise BadRequest(f"the rules are not UTF-8: {error.reason} at byte {error.start}") from None
