@@ -183,6 +183,20 @@ def test_watched_patterns_share_their_indexes_and_leave_nothing_behind():
         s.unregister("edge__triangle")
 
 
+def test_changes_alone_are_no_copy_of_the_same_rules_that_are_kept():
+    rules = ".decl {0}(x: number, y: number)\n{0}(x, y) :- edge(x, y), edge(y, x)."
+    with NUMBERS.session({"edge": [(1, 2)]}) as s:
+        for name in ("kept", "told"):
+            s.register(name, rules.format(name))
+        both, followed = s.subscribe("kept", Followed()), Followed()
+        s.subscribe("told", followed, keep=False)
+        s.insert("edge", [(2, 1)])
+        assert followed.rows == {(1, 2), (2, 1)} and kept(s)["told@changes"] == 0
+        both.cancel()
+        s.delete("edge", [(1, 2)])
+        assert not followed.rows
+
+
 def test_a_failed_transaction_tells_nothing_and_the_next_one_follows():
     followed = Followed()
     with NUMBERS.session({"edge": [(1, 2), (2, 3)]}) as s:

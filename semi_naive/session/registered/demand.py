@@ -21,6 +21,7 @@ from functools import cached_property
 from typing import Any
 
 from semi_naive.planning import rewrite
+from semi_naive.planning.maintaining.names import is_changes_only
 from semi_naive.planning.rewriting.passes import Compiled
 from semi_naive.planning.strata import strata
 from semi_naive.ra.ir import Atom, Const, Program, Relation, Rule, Var
@@ -101,7 +102,7 @@ class Demand:
         for these rules alone, as far as those ask for it. wide: relations that are read whole."""
         if rules.name in self.parts and rules.synthesis:
             return rules.synthesis
-        if rules.text and (twin := self._twin(rules)):
+        if rules.text and not is_changes_only(rules.name) and (twin := self._twin(rules)):
             return twin
         atoms = [node for node in rewrite.walk(rules.checked.rules) if isinstance(node, Atom) and node.relation in rules.reads]
         places = {f"${name}": place for place, name in enumerate(rules.parameters)}
