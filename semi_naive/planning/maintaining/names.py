@@ -23,7 +23,7 @@ def candidates(name: str) -> str:
 def origin(name: str) -> str:
     """Return the relation of which a relation holds the suspects or the changed tuples; the relation itself for other names.
 
-    >>> origin(suspects("edge")), origin(asked("edge")), origin(lost("edge")), origin("edge")
+    >>> origin(suspects("edge")), origin(candidates("edge")), origin(lost("edge")), origin("edge")
     ('edge', 'edge', 'edge', 'edge')
     """
     return name.partition(":")[0].rstrip("+-")
