@@ -5,10 +5,15 @@ import pickle
 import random
 import sys
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
 from unittest.mock import patch
+
+import numpy as np
 
 from semi_naive.ra.spark import spark_context
 from semi_naive.ra.spark.jobs import PartitionedJobs
+from semi_naive.ra.spark.masters import on_this_host
 from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.relations.local_jobs import LocalJobs
 
@@ -25,11 +30,29 @@ class ContextHere:
         return [records[len(records) * p // slices : len(records) * (p + 1) // slices] for p in range(slices)]
 
 
+@dataclass
+class Broadcast:
+    value: Any
+
+    def destroy(self) -> None:
+        """Do nothing: it is no more than its value."""
+
+
+class ContextAway(ContextHere):
+    """The same of a cluster: the driver takes its hosts' disks for others than its own."""
+
+    master = "spark://away:7077"
+
+    def broadcast(self, value) -> Broadcast:
+        return Broadcast(np.array(value) if isinstance(value, np.ndarray) else value)
+
+
 class JobsAsSpark(LocalJobs):
     """Jobs as Spark runs them: a task is pickled once and made of that in each partition, the records come in any order."""
 
     def __init__(self, partitions: int, sc: ContextHere | None = None):
         super().__init__(partitions, sc or ContextHere())
+        self.local = on_this_host(self.sc.master)
 
     @classmethod
     def of(cls, sc, partitions: int, **described) -> "JobsAsSpark":

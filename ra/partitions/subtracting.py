@@ -1,4 +1,4 @@
-"""Tasks that compare snapshots of relations on the partitions, remove tuples from them, and delete unused files.
+"""Tasks that compare snapshots of relations on the partitions, remove and add tuples, and delete unused files.
 
 Runs are immutable, so a snapshot is a list of runs. Runs that two snapshots share are not read.
 """
@@ -9,11 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from semi_naive.ra.blocks.block import Block, common_packing
-from semi_naive.ra.blocks.changes import block_minus, common_tuples, union_of_blocks
+from semi_naive.ra.blocks.changes import block_minus, common_tuples, selected_tuples, union_of_blocks
 from semi_naive.ra.blocks.stored import StoredBlock, store
 from semi_naive.ra.ir import Order
+from semi_naive.ra.partitions import parcels
 from semi_naive.ra.partitions.loading import blocks_of
-from semi_naive.ra.partitions.local_insert import count_by_slot
+from semi_naive.ra.partitions.local_insert import count_by_slot, merge_small_blocks
 from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation, Parts
 from semi_naive.ra.storage.runs import subtract_arrays, unlink, write_run
 
@@ -101,9 +102,10 @@ def slot_sizes(blocks: list[Block], index: PartitionedIndex) -> np.ndarray:
 
 
 @dataclass
-class RemainingTuples:
-    """The remaining blocks of an index on one partition, and the number of tuples removed from each slot."""
+class ChangedIndex:
+    """The blocks of an index on one partition after a change, and the number of tuples that each slot has gained or lost."""
 
+    relation: str
     index: int
     partition: int
     full: list[StoredBlock]
@@ -122,20 +124,59 @@ class RemoveTuples:
     label: str
 
     def __call__(self, partition, records):
-        """Yield the `RemainingTuples` of each index on one partition."""
+        """Yield the `ChangedIndex` of each index on one partition."""
+        name = self.relation.name
         for number, (index, other) in enumerate(zip(self.relation.indexes, self.removed.indexes, strict=True)):
-            removed = union_of_blocks([handle.open() for handle in other.full[partition]], self.relation.arity)
-            full, removed_here = [], []
-            for place, stored in enumerate(index.full[partition]):
-                block = stored.open()
-                rest = block_minus(block, removed)
-                if rest.size == block.size:
-                    full.append(stored)
-                else:
-                    path = os.path.join(self.root, str(partition), f"{self.relation.name}-{number}-{self.label}-{place}")
-                    full += store(path, rest)
-                    removed_here.append(common_tuples(removed, block))
-            yield RemainingTuples(number, partition, full, slot_sizes(removed_here, index))
+            removed = union_of_blocks([one.open() for one in other.full[partition]], self.relation.arity)
+            path = os.path.join(self.root, str(partition), f"{name}-{number}-{self.label}")
+            full, found = _without(index.full[partition], removed, path)
+            yield ChangedIndex(name, number, partition, full, -slot_sizes(found, index))
+
+
+@dataclass
+class ChangeIndexes:
+    """A task that removes lost tuples from relations, and adds new ones. Runs that have no lost tuples are unchanged. changes:
+    by relation, the new and the lost tuples in its own column order, in blocks that every host can read.
+    """
+
+    relations: dict[str, PartitionedRelation]
+    changes: dict[str, tuple[list[StoredBlock], list[StoredBlock]]]
+    root: str
+    label: str
+
+    def __call__(self, partition, records):
+        """Yield the `ChangedIndex` of each index with changed tuples on one partition."""
+        for name, sides in self.changes.items():
+            for number, index in enumerate(self.relations[name].indexes):
+                born, lost = (_own_tuples(stored, index, partition) for stored in sides)
+                if born.size or lost.size:
+                    path = os.path.join(self.root, str(partition), f"{name}-{number}-{self.label}")
+                    full, found = _without(index.full[partition], lost, path)
+                    full = merge_small_blocks([*full, *store(f"{path}-born", born)], f"{path}-full")
+                    yield ChangedIndex(name, number, partition, full, slot_sizes([born], index) - slot_sizes(found, index))
+
+
+def _own_tuples(shared: list[StoredBlock], index: PartitionedIndex, partition: int) -> Block:
+    """Return the tuples of shared blocks whose home in an index is a partition, in the index's order."""
+    homes, own = index.map.tables()[1], []
+    for block in (stored.open().reordered(index.order) for stored in shared):
+        own.append(selected_tuples(block, homes[parcels.slots_of_block(block, index.keys, index.map)] == partition))
+    return union_of_blocks(own, len(index.order))
+
+
+def _without(stored_blocks: list[StoredBlock], removed: Block, path: str) -> tuple[list[StoredBlock], list[Block]]:
+    """Return (stored blocks without the tuples of a block, the tuples found in them). Only blocks that have any are written
+    again, to paths that begin with `path`."""
+    full, found = [], []
+    for place, stored in enumerate(stored_blocks):
+        block = stored.open()
+        rest = block_minus(block, removed)
+        if rest.size == block.size:
+            full.append(stored)
+        else:
+            full += store(f"{path}-{place}", rest)
+            found.append(common_tuples(removed, block))
+    return full, found
 
 
 def write_difference(path: str, candidates: list[Block], known: list[Block], arity: int) -> list[StoredBlock]:

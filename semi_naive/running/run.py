@@ -269,7 +269,7 @@ class ProgramRun(RunState):
         running = self.recovery.running
         resumed = running if running and running["number"] == number else None
         choice = PlanChoice("balanced", "taken up from a checkpoint") if resumed else choice
-        local = self._local(number, stratum, choice.groups)
+        local = self.local(number, stratum, choice.groups)
         if resumed:
             local.iteration = resumed["iteration"]
         self.bodies[number], reason = local.bodies, choice.reason
@@ -290,7 +290,7 @@ class ProgramRun(RunState):
         self._materialize_streamed(stratum)
         return self._evaluate_by_partitions(local, choice.groups, reason)
 
-    def _local(self, number: int, stratum: Stratum, groups: Groups | None) -> Local:
+    def local(self, number: int, stratum: Stratum, groups: Groups | None = None) -> Local:
         """Return the evaluation of a stratum in the driver, with its limits; the plans on the partitions begin with it, too."""
         reason_to_stay = why_in_one_place(stratum, self.program.relations)
         budget = None if reason_to_stay else self.config.local_tuples

@@ -28,6 +28,7 @@ from semi_naive.io.directives import check_sandbox, directive_place
 from semi_naive.io.errors import BadInput
 from semi_naive.io.values.bits import to_value
 from semi_naive.planning.rewrite import has_autoinc
+from semi_naive.planning.spoken import spoken_name
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import FileDirective, Kind, Relation
 from semi_naive.ra.text.symbols import SymbolTable
@@ -323,7 +324,9 @@ class Session(Relations):
                 self.check_known(name)
             changeable = self.changeable & self.program.relations.keys()
             facts = {relation: table for relation, table in self._now.tables.items() if relation in changeable}
-            return self.program.explain(facts, config)
+            spread = sorted(self._now.spread.items())
+            places = [f"  {spoken_name(relation)}: {contents.count:,} tuples\n" for relation, contents in spread]
+            return self.program.explain(facts, config) + "".join(["\nOn the partitions now\n", *places] if places else [])
         rules = self.registry.rules[name]
         with nullcontext() if self.turns.is_mine else self.in_turn():  # forms of rules may be compiled
             demand_text, definitions = self.registry.demand.explain(rules), self.registry.demand.with_definitions(rules)

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from session_cases import PATHS, SETTINGS, SHORTEST
 
 from bench.fuzz.checks import agrees, folded
+from bench.fuzz.jobs_here import ContextAway
 from bench.fuzz.rounds import random_cases
 from semi_naive import Program, RunsLost
 from semi_naive.ra.storage.runs import subtract_arrays
 from semi_naive.ra.words import merge_all
-from semi_naive.session.maintenance import across_partitions, recomputation, spread
+from semi_naive.session.maintenance import across_partitions, copies, recomputation, spread
 
 SPREAD = {"local_tuples": 0, "partitions": 2, "buckets": 4}
 EDGES = {(i, (7 * i + 3) % 40) for i in range(40)}
@@ -57,7 +58,8 @@ far(y, n) :- far(x, n), apart(x, y), near(y, d), d < n.
 PAIRS = st.tuples(st.integers(0, 9), st.integers(0, 9))
 GRAPHS = st.sets(PAIRS, max_size=25)
 FEWEST, SMALL = [-2, 2, 1 << 18], [0, 1 << 30]
-FEW, REPLICATED = st.sampled_from(FEWEST), st.sampled_from(SMALL)
+COPIED = -1, 3, 10_000  # changed tuples up to which copies in this process are maintained
+FEW, REPLICATED, FEW_COPIED = st.sampled_from(FEWEST), st.sampled_from(SMALL), st.sampled_from(COPIED)
 FAR = ".decl far(y: number)\nfar(y) :- path($x, y), !edge(y, _)."
 
 
@@ -72,7 +74,13 @@ def by_rules(monkeypatch):
 
 
 @pytest.fixture
-def nothing_here(monkeypatch):
+def by_jobs(monkeypatch):
+    """However little has changed, no copy of a relation is made in this process, and jobs of Spark follow."""
+    monkeypatch.setattr(copies, "MAX_CHANGED_TUPLES", -1)
+
+
+@pytest.fixture
+def nothing_here(monkeypatch, by_jobs):
     """However little has changed, it stays on the partitions."""
     monkeypatch.setattr(spread, "MAX_COLLECTED_TUPLES", -2)
 
@@ -82,7 +90,8 @@ def test_any_transactions_leave_what_a_fresh_run_makes(case, random, here):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(spread, "MAX_COLLECTED_TUPLES", random.choice(FEWEST))
         patch.setattr(recomputation, "MIN_BUDGET", random.choice(BUDGETS))
-        agrees(case, spark=here, replicate_bytes=random.choice(SMALL), follow=1e-9, **SPREAD)
+        patch.setattr(copies, "MAX_CHANGED_TUPLES", random.choice(COPIED))
+        agrees(case, spark=random.choice([here, ContextAway()]), replicate_bytes=random.choice(SMALL), follow=1e-9, **SPREAD)
 
 
 @settings(max_examples=30, **SETTINGS)
@@ -95,14 +104,16 @@ def test_any_transactions_leave_what_a_fresh_run_makes(case, random, here):
     st.sampled_from([0, 1000]),
     st.booleans(),
     st.sampled_from(BUDGETS),
+    FEW_COPIED,
 )
-def test_graphs_whose_edges_come_and_go(here, step, edges, data, few, replicated, ahead, closed, bindings):
+def test_graphs_whose_edges_come_and_go(here, step, edges, data, few, replicated, ahead, closed, bindings, copied):
     """Paths that were suspected come back, by rules that are linear and by others."""
     program = Program(PATHS.replace(LINEAR, step))
     config = SPREAD | {"replicate_bytes": replicated, "run_ahead": ahead, "follow": 1e-9}
     with pytest.MonkeyPatch.context() as patch, program.session({"edge": edges}, spark=here, **config) as session:
         patch.setattr(spread, "MAX_COLLECTED_TUPLES", few)
         patch.setattr(recomputation, "MIN_BUDGET", bindings)
+        patch.setattr(copies, "MAX_CHANGED_TUPLES", copied)
         patch.setattr(across_partitions, "MAX_CHANGED_PAIRS", 1000 if closed else -1)
         for _ in range(4):
             before = {name: session[name].to_set() for name in program.outputs}
@@ -117,14 +128,15 @@ def test_graphs_whose_edges_come_and_go(here, step, edges, data, few, replicated
 
 
 @settings(max_examples=15, **SETTINGS)
-@given(GRAPHS, st.data(), FEW, REPLICATED, st.sampled_from(BUDGETS))
-def test_negation_aggregates_and_best_values_follow(here, anew, edges, data, few, replicated, bindings):
+@given(GRAPHS, st.data(), FEW, REPLICATED, st.sampled_from(BUDGETS), FEW_COPIED)
+def test_negation_aggregates_and_best_values_follow(here, anew, edges, data, few, replicated, bindings, copied):
     """As in the driver and in a run; nothing is computed anew where the budget allows for all bindings."""
     program, facts = Program(ABOVE), {"edge": edges, "weak": set(), "near": {(3, 1)}}
     config = SPREAD | {"replicate_bytes": replicated, "follow": 1e-9}
     with pytest.MonkeyPatch.context() as patch, program.session(facts, spark=here, **config) as session:
         patch.setattr(spread, "MAX_COLLECTED_TUPLES", few)
         patch.setattr(recomputation, "MIN_BUDGET", bindings)
+        patch.setattr(copies, "MAX_CHANGED_TUPLES", copied)
         patch.setattr(across_partitions, "MAX_CHANGED_PAIRS", -1)
         with program.session(facts) as other:
             for _ in range(3):
@@ -225,7 +237,7 @@ def test_a_closure_is_followed_without_a_look_at_its_pairs(here, anew, monkeypat
         assert files(session) == session["path"].stored.paths and len(files(session)) < 20
 
 
-def test_a_stratum_that_exceeds_its_budget_on_partitions_is_computed_anew(here, anew, monkeypatch, by_rules):
+def test_a_stratum_that_exceeds_its_budget_on_partitions_is_computed_anew(here, anew, monkeypatch, by_rules, by_jobs):
     tried, go_on = [], across_partitions.AcrossPartitions._maintain
     monkeypatch.setattr(
         across_partitions.AcrossPartitions, "_maintain", lambda upkeep, *rest: tried.append(rest) or go_on(upkeep, *rest)
@@ -325,9 +337,8 @@ def test_relations_grow_onto_the_partitions_and_come_back(here):
             assert (changes.inserted, changes.deleted) == (len(new["path"] - old["path"]), len(old["path"] - new["path"]))
 
 
-def test_with_spark_whose_workers_are_killed(spark, nothing_here, monkeypatch):
+def test_with_spark_whose_workers_are_killed(spark, nothing_here):
     """Jobs are run again; a DataFrame stays readable when its epoch is gone."""
-    monkeypatch.setattr(across_partitions, "MAX_CHANGED_HERE", 0)
     with Program(LOOPS).session({"edge": EDGES}, spark=spark, **SPREAD) as session:
         frame, old = session["path"].to_df(), run(EDGES)["path"]
         jobs, killed = session.upkeep.run.cluster.jobs, []
@@ -367,8 +378,7 @@ triangle(x, y, z) :- edge(x, y), edge(y, z), edge(x, z).
 
 
 @pytest.mark.parametrize("edges", [100, 2000], ids=["no triangles yet", "triangles"])
-def test_a_transaction_takes_at_most_three_jobs(here, anew, monkeypatch, edges):
-    monkeypatch.setattr(across_partitions, "MAX_CHANGED_HERE", 0)
+def test_a_transaction_takes_at_most_three_jobs(here, anew, monkeypatch, by_jobs, edges):
     facts = np.unique(np.random.default_rng(0).integers(edges // 5, size=(edges, 2)), axis=0)
     facts = facts[(facts[:, 0] + facts[:, 1]) % 2 == 1] if edges == 100 else facts  # no triangle has three odd sums
     made = [(1000 + x, 1000 + y) for x in range(15) for y in range(x)][:100]
@@ -385,6 +395,59 @@ def test_a_transaction_takes_at_most_three_jobs(here, anew, monkeypatch, edges):
                 assert session["triangle"].to_set() == result["triangle"].to_set()
         assert "plan balanced" in session.explain()
     assert anew == []
+
+
+STRATA = f"""
+{PATHS}
+.decl reach, alone, cyclic(x: number)
+.decl class, many(x: number, n: number)
+.decl middle(x: number, m: float)
+.output reach, alone, cyclic, class, many, middle
+reach(0).
+reach(y) :- reach(x), edge(x, y).
+alone(x) :- edge(x, _), !reach(x).
+class(x, min(x)) :- edge(x, _).
+class(y, min(y)) :- edge(_, y).
+class(y, min(c)) :- class(x, c), edge(x, y).
+class(x, min(c)) :- class(y, c), edge(x, y).
+many(x, count(z)) :- edge(x, y), edge(y, z).
+cyclic(x) :- class(x, c), many(x, n), n > c.
+middle(x, mean(to_float(z))) :- edge(x, y), edge(y, z).
+.decl same(x: number, y: number) eqrel
+.output same
+same(x, y) :- path(x, y), y < 20.
+"""
+
+
+@pytest.mark.parametrize("copied", [True, False])
+def test_a_small_change_of_any_strata_takes_one_job(here, anew, monkeypatch, copied):
+    """On a cluster. Recursion, negation, best values and counts: after the first transaction nothing is read from the hosts."""
+    program, edges, random = Program(STRATA), EDGES | {(x, x + 1) for x in range(100, 200)}, np.random.default_rng(3)
+    monkeypatch.setattr(across_partitions, "MAX_CHANGED_PAIRS", -1)  # the closure follows as other strata do
+    monkeypatch.setattr(copies, "MAX_CHANGED_TUPLES", 10_000 if copied else -1)
+    with program.session({"edge": edges}, spark=ContextAway(), **SPREAD) as session:
+        kind, jobs = type(session.upkeep.run.cluster.jobs), []
+        job = kind.job
+        monkeypatch.setattr(kind, "job", lambda self, *tasks, **given: jobs.append(tasks) or job(self, *tasks, **given))
+        for number in range(8):
+            come, gone = {(int(random.integers(220)), 38)}, {sorted(edges)[random.integers(len(edges))]}
+            edges = (edges - gone) | come
+            jobs.clear()
+            with session.transaction() as transaction:
+                transaction.delete("edge", gone)
+                transaction.insert("edge", come)
+            kinds = [{type(task).__name__ for task in tasks} for tasks in jobs]
+            if copied and number:
+                assert kinds == [{"ChangeIndexes"}, {"Sweep"}]
+            with program.run({"edge": edges}) as result:
+                assert {name: session[name].to_set() for name in result} == {name: result[name].to_set() for name in result}
+        assert all(session[name].on_partitions == (name != "same") for name in program.outputs) and (not anew or not copied)
+        reach = session["reach"].count()
+        assert f"On the partitions now\n  alone: {session['alone'].count()} tuples\n" in session.explain()
+        assert f"\n  path: {session['path'].count():,} tuples\n" in session.explain()
+        told = session.explain("alone", changes=True)
+        assert told.startswith(f"alone\n  on the partitions: alone, {session['alone'].count()} tuples, reach, {reach} tuples\n")
+        assert "by copies in this process, more by jobs\n  suspected\n" in told
 
 
 def kill_workers() -> int:

@@ -9,7 +9,7 @@ changed tuples and the contents before the change. If the partitions produce mor
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from semi_naive.host import limits
@@ -17,7 +17,6 @@ from semi_naive.planning.maintaining import Maintained, StartingRules
 from semi_naive.planning.maintaining.flips import AGGREGATED
 from semi_naive.planning.maintaining.names import after, before, explicit, gained, lost, origin, remaining, renamed, suspects
 from semi_naive.planning.strata import Stratum, names_read
-from semi_naive.ra.blocks.changes import Change
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Rule
 from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation, only_full
@@ -25,9 +24,9 @@ from semi_naive.ra.partitions.subtracting import RemoveTuples
 from semi_naive.running.balanced.fixpoint import MAX_RETURNS_TO_DRIVER, Fixpoint
 from semi_naive.running.balanced.partitioned import Partitioned
 from semi_naive.running.driver.local import Local
-from semi_naive.running.relations.dealing import deal_block
 from semi_naive.running.relations.on_partitions import OnPartitions
 from semi_naive.session.maintenance.closures import differing
+from semi_naive.session.maintenance.copies import Copies
 from semi_naive.session.maintenance.materialized import MaterializedRelations
 from semi_naive.session.maintenance.spread import (
     MAX_COLLECTED_TUPLES,
@@ -41,6 +40,8 @@ from semi_naive.session.maintenance.spread import (
     index_of,
     laid_out,
     side,
+    update_index,
+    with_full,
 )  # fmt: skip
 
 
@@ -94,8 +95,6 @@ Put = Callable[[str, str, Contents], None]  # put(name, like, contents) adds a t
 MAX_CHANGED_PAIRS = 1 << 22  # changed pairs of a closure that are computed in this process
 MAX_CHANGED_PART = 0.2  # the changed fraction of a stratum and its inputs above which the stratum is recomputed
 MAX_CHANGED_TUPLES = 10_000  # changed tuples up to which a stratum is maintained, even if they are a larger fraction
-MAX_CHANGED_HERE = 10_000  # changed tuples up to which jobs run on threads of this process instead of Spark's workers
-MAX_STRATUM_HERE = 1 << 24  # tuples of the stratum and its inputs up to which they do: reading these takes 0.1 s of one core
 
 
 class AcrossPartitions:
@@ -116,10 +115,11 @@ class AcrossPartitions:
         self.below, self.flips, self.single_derivation = self.deltas.below, self.deltas.flips, self.deltas.single_derivation
         self.flipped = {flip.relation for flip in self.flips}
 
-    def changes_of_closure(self, fact_changes: FactChanges, changes: AllChanges) -> AllChanges | None:
+    def changes_of_closure(self, fact_changes: FactChanges, changes: AllChanges, copies: Copies) -> AllChanges | None:
         """Maintain a closure whose pairs are on the partitions, and whose edges are in this process, without reading the pairs.
         Return its change; None if the stratum is no such closure, if to read all pairs is faster, or if more than
-        MAX_CHANGED_PAIRS pairs change. fact_changes: changes of explicit facts; changes: those of relations."""
+        MAX_CHANGED_PAIRS pairs change. fact_changes: changes of explicit facts; changes: those of relations;
+        copies: change the runs."""
         closure = self.relations.closure(self.number, fact_changes, changes)
         spread = self.relations.spread.get(closure.relation) if closure else None
         if closure is None or spread is None:
@@ -132,21 +132,10 @@ class AcrossPartitions:
         if change_of_pairs is None:
             return None
         if change_of_pairs.size:
-            contents = OnPartitions(self._apply_change(spread.relation, change_of_pairs), self.run.cluster)
-            self.relations.set_contents(closure.relation, contents)
+            copies.change_runs(closure.relation, spread.relation, change_of_pairs)
+            copies.flush()
             self.relations.collect_small(self.number, self.stratum)
         return {closure.relation: change_of_pairs}
-
-    def _apply_change(self, old: PartitionedRelation, change: Change) -> PartitionedRelation:
-        """Return a settled relation without the lost tuples of a change, and with the new ones. `old` is not changed, as the
-        session's earlier epochs have it."""
-        name, cluster = old.name, self.run.cluster
-        remaining, _ = self._without(old, side(cluster, name, change, born=False) if change.lost_count else None)
-        # `remaining` may be `old` itself, so the tuples are added to a copy of its lists of runs
-        updated = PartitionedRelation(name, old.arity, [only_full(index) for index in remaining.indexes])
-        if change.born_count:
-            deal_block(cluster, name, updated, change.born)
-        return updated
 
     def can_maintain(self, fact_changes: FactChanges, changes: AllChanges, is_bounded: bool) -> bool:
         """True if delta rules maintain the stratum exactly, and few of its tuples have changed. fact_changes: changes of its
@@ -161,18 +150,10 @@ class AcrossPartitions:
     def maintain(self, fact_changes: FactChanges, changes: AllChanges, max_bindings: float) -> AllChanges:
         """Maintain the stratum by its delta rules: see `DeleteRederive.maintain`."""
         old = {name: self.relations.contents(name) for name in self.stratum.relations}
-        with self._place_of_jobs(fact_changes, changes):
-            with limits.budget(max_bindings):
-                divided = self._maintain(fact_changes, changes)
-            self.relations.collect_small(self.number, self.stratum)
-            return {name: self._change_from(name, contents, divided.get(name, contents)) for name, contents in old.items()}
-
-    def _place_of_jobs(self, fact_changes: FactChanges, changes: AllChanges) -> AbstractContextManager:
-        """Return a context in which jobs run in this process, if they take less time than Spark needs to start them."""
-        names = self.stratum.reads | set(self.stratum.relations)
-        changed = sum(change.size for name, change in (*fact_changes.items(), *changes.items()) if name in names)
-        small = changed <= MAX_CHANGED_HERE and sum(map(self.run.database.count, names)) <= MAX_STRATUM_HERE
-        return self.run.cluster.in_this_process() if small and self.run.cluster.local else nullcontext()
+        with limits.budget(max_bindings):
+            divided = self._maintain(fact_changes, changes)
+        self.relations.collect_small(self.number, self.stratum)
+        return {name: self._change_from(name, contents, divided.get(name, contents)) for name, contents in old.items()}
 
     def _change_from(self, name: str, old: Contents, divided: Contents) -> AnyChange:
         """Return the change of a relation; if it is empty, restore the old contents. divided: the old contents in runs of
@@ -325,11 +306,8 @@ class AcrossPartitions:
         cluster = self.run.cluster
         contents = OnPartitions(removal, cluster) if isinstance(removal, PartitionedRelation) else removal
         removed = laid_out(cluster, whole.name, contents, *whole.indexes)
-        rest = [only_full(index) for index in whole.indexes]
-        for remaining_tuples in cluster.jobs.job(RemoveTuples(whole, removed, cluster.root, cluster.label("rest"))):
-            index = rest[remaining_tuples.index]
-            index.full[remaining_tuples.partition] = remaining_tuples.full
-            index.sizes = index.sizes - remaining_tuples.sizes
-        runs = [of_rest + of_removed for of_rest, of_removed in zip(rest[0].full, removed.home.full, strict=True)]
-        divided = PartitionedRelation(whole.name, whole.arity, [replace(whole.home, full=runs)])
-        return PartitionedRelation(whole.name, whole.arity, rest), divided
+        rest = with_full(whole, map(only_full, whole.indexes))
+        for changed in cluster.jobs.job(RemoveTuples(whole, removed, cluster.root, cluster.label("rest"))):
+            update_index(rest, changed)
+        runs = [of_rest + of_removed for of_rest, of_removed in zip(rest.home.full, removed.home.full, strict=True)]
+        return rest, with_full(whole, [replace(whole.home, full=runs)])

@@ -50,6 +50,7 @@ from semi_naive.ra.rules.ages import Clock, Ticks
 from semi_naive.running.choose_plan import why_in_one_place
 from semi_naive.running.relations.database import Database
 from semi_naive.session.maintenance.closed_tables import explicit_again, has_reduction, suspected, with_reduction
+from semi_naive.session.maintenance.copies import MAX_COPIED_TUPLES
 from semi_naive.session.maintenance.counting import Counts
 from semi_naive.session.maintenance.guard import GuardRules
 from semi_naive.session.maintenance.incremental import Incremental, as_delta, before_changes, tables_replaced, version
@@ -72,6 +73,7 @@ class DeleteRederive:
     bind the groups of aggregates.
     insertions, overdeletions: rule versions that derive new tuples, and suspects.
     single_derivation: relations whose tuples have at most one derivation.
+    is_exact: False if results may depend on the order of evaluation, as sums of floats do.
     is_straight: True if no rule reads a relation of the stratum, so that each step derives all heads at once."""
 
     guards = True  # tuples may have ticks, by which a guard drops suspects
@@ -83,11 +85,12 @@ class DeleteRederive:
         self.database, self.indexes, config = run.database, run.indexes, run.config
         whole, declared = run.strata[number], run.program.relations
         self.with_facts, self.reads = {*facts.given, *facts.written}, whole.reads
+        self.is_exact = all(map(is_exact, whole.rules))
         self.stratum, counted = counting(whole, partial(group_size, self.database))
         evaluation = partial(
             Incremental, number=number, database=run.database, indexes=run.indexes, profile=run.profile,
-            budget=None if reason_to_stay else config.local_tuples, multiway=config.multiway, memory=config.memory,
-            reason_to_stay=reason_to_stay, small=config.small_delta, cores=run.cluster.driver_cores,
+            budget=None if reason_to_stay else config.local_tuples or MAX_COPIED_TUPLES, multiway=config.multiway,
+            memory=config.memory, reason_to_stay=reason_to_stay, small=config.small_delta, cores=run.cluster.driver_cores,
         )  # fmt: skip
         self.inserting = evaluation(self.stratum)
         self.counted, self.counts = counted, Counts(self.inserting, counted)
@@ -352,13 +355,10 @@ class DeleteRederive:
 
 
 def in_driver(relations: MaterializedRelations, number: int) -> DeleteRederive | None:
-    """Return the rules that maintain a stratum in this process. None if results may depend on the order of evaluation, or if
-    the configuration has all relations on the partitions (`local_tuples=0`) and the stratum can be evaluated there."""
+    """Return the rules that maintain a stratum in this process. None if its tuples depend on the iterations."""
     stratum, declared = relations.run.strata[number], relations.run.program.relations
     reason_to_stay = why_in_one_place(stratum, declared)
-    exact = all(map(is_exact, stratum.rules)) and not is_stepwise(stratum, declared)
-    usable = exact and (relations.run.config.local_tuples or reason_to_stay)
-    return DeleteRederive(relations, number, reason_to_stay) if usable else None
+    return None if is_stepwise(stratum, declared) else DeleteRederive(relations, number, reason_to_stay)
 
 
 def group_size(database: Database, atoms: dict[int, Atom], shared: set[str]) -> float:

@@ -16,7 +16,6 @@ from typing import Any, TypeVar, cast
 from semi_naive.io import Options
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import is_uri
-from semi_naive.io.relations import columns_table
 from semi_naive.planning.detect_closure import ReachabilityShape as Closure
 from semi_naive.planning.detect_closure import reachability_shape
 from semi_naive.planning.strata import Stratum
@@ -32,7 +31,7 @@ from semi_naive.running.progress.recovery import MAX_RESTARTS
 from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.relations.on_partitions import InRuns, OnPartitions
 from semi_naive.running.run import ProgramRun
-from semi_naive.session.facts import ExplicitFacts
+from semi_naive.session.facts import ExplicitFacts, block_of, settled_table
 from semi_naive.session.maintenance.dependents import Dependents
 from semi_naive.session.maintenance.implied import Implied
 from semi_naive.session.maintenance.spread import AllChanges, AnyChange, Contents, FactChanges, SpreadChange, between
@@ -92,9 +91,10 @@ class MaterializedRelations:
         return self.spread.get(name) or self.tables[name]
 
     def table(self, name: str) -> Table:
-        """Return the current contents of a relation as a table of this process; runs on the partitions are collected."""
+        """Return the current contents of a relation as a table of this process; runs on the partitions are collected, packed by
+        their tasks."""
         contents = self.contents(name)
-        return columns_table(contents.columns()) if isinstance(contents, OnPartitions) else contents
+        return settled_table(list(contents.map_columns(block_of))) if isinstance(contents, OnPartitions) else contents
 
     def set_contents(self, name: str, contents: Contents) -> None:
         """Replace the contents of a relation."""
@@ -216,17 +216,17 @@ class MaterializedRelations:
 
     def collect_small(self, number: int, stratum: Stratum) -> None:
         """Collect the relations of a stratum to this process after its evaluation on the partitions, except for large ones."""
-        max_tuples = (CLOSURE_FACTOR if number in self.closures else 1) * (self.run.config.local_tuples or 0)
-        large = {name for name in stratum.relations if self._is_large(name, max_tuples)}
+        spread = {name: self.spread[name] for name in stratum.relations if name in self.spread}
+        large = {name for name, runs in spread.items() if self.is_large(number, runs.relation.arity, runs.count)}
         self.readers.update(cast(InRuns, self.spread[name]) for name in large)
         self.database.collect([name for name in stratum.relations if name not in large])
         for name in stratum.relations:
             self.tables[name] = settled_copy(self.tables[name])
 
-    def _is_large(self, name: str, max_tuples: int) -> bool:
-        """True if a relation is on the partitions, has more than max_tuples tuples, and is not nullary."""
-        contents = self.spread.get(name)
-        return isinstance(contents, OnPartitions) and bool(contents.relation.arity) and contents.count > max_tuples
+    def is_large(self, number: int, arity: int, count: int) -> bool:
+        """True if a relation of a stratum stays on the partitions: it has too many tuples for this process."""
+        max_tuples = (CLOSURE_FACTOR if number in self.closures else 1) * (self.run.config.local_tuples or 0)
+        return bool(arity) and count > max_tuples
 
     # -- states
 

@@ -3,7 +3,7 @@ are skipped (`dependents`).
 
 1. Facts of a relation without rules are inserted into its table, or removed from it.
 2. A stratum in this process that reads a changed relation is maintained by delta rules (`delete_rederive`).
-3. A stratum on the partitions is maintained there by delta rules (`across_partitions`).
+3. A stratum on the partitions is maintained by the same rules and `copies` in this process, or there (`across_partitions`).
 4. Any other stratum is recomputed, and compared with its last contents. So is a stratum if a large part of its inputs has
    changed, or if its maintenance exceeds its budget (`recomputation`).
 
@@ -51,7 +51,7 @@ class Propagation:
 
     def __init__(self, recomputation: Recomputation, rules: MaintenanceRules, net: dict[str, Change]):
         self.recomputation, self.rules, self.net = recomputation, rules, net
-        self.relations, self.run = recomputation.relations, recomputation.run
+        self.relations, self.run, self.copies = recomputation.relations, recomputation.run, recomputation.copies
         self.changes: dict[str, AnyChange] = {}
 
     def propagate(self, stale: Set[int], collected: Collection[str]) -> dict[str, AnyChange]:
@@ -62,6 +62,7 @@ class Propagation:
             if not facts.is_shared(name):
                 facts.change(name, change)
         self.relations.merged.clear()
+        self.copies.pending.clear()
         dependents, last = self.relations.dependents, -1
         due = [*stale, *self.run.looping, *(dependents.homes[name] for name in self.net)]  # a heap
         heapify(due)
@@ -75,6 +76,7 @@ class Propagation:
                     self.changes[name] = collected_change(changed) if name in collected else changed
                     for reader in dependents.concerned(name, self.changes[name]):
                         heappush(due, reader)
+        self.copies.flush()
         return self.changes
 
     def _maintain(self, number: int, stale: Set[int]) -> AllChanges:
@@ -97,6 +99,7 @@ class Propagation:
         if loop is None or not (involved & (self.changes.keys() | self.net.keys()) or stale & set(loop.numbers)):
             return {}
         before = {name: relations.contents(name) for member in strata for name in member.relations}
+        self.copies.flush()
         self.recomputation.compute_loop(loop)
         changes = {name: relations.store_better(name, contents) for name, contents in before.items()}
         # At the fixpoint, the relation of the tuples of earlier rounds (`known`) has all tuples; not so if a round is a step.
@@ -122,9 +125,14 @@ class Propagation:
         for method in () if stale else self._methods(number, stratum, fact_changes, closure):
             if (changes := method()) is not None:
                 return changes
+        self._forget_counts(number)
+        self.copies.flush()
+        return self.recomputation.recompute(number, before)
+
+    def _forget_counts(self, number: int) -> None:
+        """Drop the stored counts of a stratum's aggregates, as the stratum changes by other means."""
         if (rules := self.rules.here.get(number)) and not rules.forget_counts():
             del self.rules.here[number]
-        return self.recomputation.recompute(number, before)
 
     def _is_affected(self, closure: Closure) -> bool:
         """True if the changes of a closure's edges may change its pairs."""
@@ -143,8 +151,11 @@ class Propagation:
                 stays = why_in_one_place(stratum, self.run.program.relations)
                 self.rules.across[number] = None if stays else AcrossPartitions(relations, number)
             if across := self.rules.across[number]:
-                yield partial(across.changes_of_closure, fact_changes, self.changes)
-                yield partial(self._by_rules, across, number, stratum, fact_changes)
+                yield partial(across.changes_of_closure, fact_changes, self.changes, self.copies)
+            if self.copies.suit(stratum, fact_changes, self.changes) and (here := self._rules_here(number)):
+                yield partial(self._by_copies, here, number, stratum, fact_changes)
+            elif across:
+                yield partial(self._by_jobs, across, number, stratum, fact_changes)
             return
         if fact_changes and relations.facts.base.issuperset(fact_changes):
             yield partial(self._change_facts, fact_changes)
@@ -152,12 +163,16 @@ class Propagation:
         dense = closure and is_dense(relations.tables[closure.edges], relations.tables[closure.relation])
         if components and dense:
             yield components
-        if number not in self.rules.here:
-            self.rules.here[number] = in_driver(relations, number)
-        if here := self.rules.here[number]:
+        if (here := self._rules_here(number)) and here.is_exact:
             yield partial(self._by_rules, here, number, stratum, fact_changes)
         if components and not dense:
             yield components
+
+    def _rules_here(self, number: int) -> DeleteRederive | None:
+        """Return the rules that maintain a stratum in this process, if any."""
+        if number not in self.rules.here:
+            self.rules.here[number] = in_driver(self.relations, number)
+        return self.rules.here[number]
 
     def _is_spread(self, stratum: Stratum) -> bool:
         """True if a relation of a stratum, or one that it reads, is on the partitions, or was there before this transaction;
@@ -200,6 +215,28 @@ class Propagation:
             if budget.exceeded(loses, ticks) and rules.guards and recomputation.may_have_ticks(number):
                 recomputation.wants_ticks.setdefault(number, True)
             return None
+
+    def _by_copies(self, rules: DeleteRederive, number: int, stratum: Stratum, fact_changes: FactChanges) -> AllChanges | None:
+        """Maintain a stratum on the partitions as `_by_rules` does, by copies in this process."""
+        below = {name: cast(Change, self.changes[name]) for name in stratum.reads & self.changes.keys()}  # see `Copies.suit`
+        with self.copies.in_place(number, stratum, below) as made:
+            before = {name: self.relations.tables[name] for name in stratum.relations}
+            changes = self._by_rules(rules, number, stratum, fact_changes)
+            if changes is None:
+                changes = self.recomputation.recompute_here(number, before)
+            if changes is None:  # the computation has left incomplete tables
+                self.relations.tables.update(before)
+            made.update(cast("dict[str, Change]", changes or {}))
+        return changes
+
+    def _by_jobs(self, rules: AcrossPartitions, number: int, stratum: Stratum, fact_changes: FactChanges) -> AllChanges | None:
+        """Maintain a stratum as `_by_rules` does, by jobs on the partitions, which follow neither counts nor ticks."""
+        self.copies.flush()
+        changes = self._by_rules(rules, number, stratum, fact_changes)
+        if changes is not None:
+            self._forget_counts(number)
+            self.relations.ticks.pop(number, None)
+        return changes
 
     def _by_components(self, number: int, closure: Closure) -> dict[str, Change] | None:
         """Maintain a closure by the components of its graph (`closures`), and return its change. Return None if delta rules or

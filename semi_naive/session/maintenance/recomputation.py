@@ -15,11 +15,13 @@ from semi_naive.planning.detect_closure import MIN_JOB_EDGES
 from semi_naive.planning.detect_closure import ReachabilityShape as Closure
 from semi_naive.planning.rewriting.loops import StratumLoop
 from semi_naive.planning.strata import Stratum, rule_edges
-from semi_naive.ra.blocks.changes import compacted, is_compact, settled_copy
+from semi_naive.ra.blocks.changes import Change, compacted, is_compact, settled_copy
+from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Relation
 from semi_naive.ra.rules.ages import Clock, Ticks
-from semi_naive.running.driver.local import Local, TooLarge
+from semi_naive.running.driver.local import TooLarge
 from semi_naive.running.loops import rounds
+from semi_naive.session.maintenance.copies import MAX_COPIED_TUPLES, Copies
 from semi_naive.session.maintenance.implied import MAX_IMPLIED_PAIRS, implied
 from semi_naive.session.maintenance.materialized import CLOSURE_FACTOR, MaterializedRelations
 from semi_naive.session.maintenance.spread import AnyChange, Contents
@@ -107,6 +109,7 @@ class Recomputation:
         self.budgets: dict[int, Budget] = {}  # by stratum
         loops = self.run.compiled.loops.values()
         self.collected = set().union(*(loop.of.collected for loop in loops))  # relations that each round of a loop adds to
+        self.copies = Copies(relations)
         self.wants_ticks: dict[int, bool] = {}  # True for strata to compute with ticks the next time; False if too large
 
     def compute_all(self, numbers: Iterable[int]) -> None:
@@ -133,13 +136,30 @@ class Recomputation:
             self.compute(number)
         return {name: self.relations.store_better(name, contents) for name, contents in before.items()}
 
+    def recompute_here(self, number: int, before: Mapping[str, Table]) -> dict[str, Change] | None:
+        """Compute a stratum in this process, with ticks if it wants them, and return the changes of its relations; None if it
+        is too large. Its relations, with the contents `before`, and those that it reads are tables of this process."""
+        with limits.budget() as work, self._merged_inputs(number):
+            with_ticks = bool(self.wants_ticks.get(number))
+            if not self._evaluate_here(number, self.run.strata[number], with_ticks, MAX_COPIED_TUPLES):
+                return None
+            if with_ticks:
+                del self.wants_ticks[number]
+        self._set_budget(number, work.bindings)
+        tables = self.relations.tables
+        return {name: self.relations.store_better_table(name, table, tables[name]) for name, table in before.items()}
+
     def compute(self, number: int) -> None:
         """Compute a stratum as a run does, and set its budget by the bindings that this takes."""
         with limits.budget() as work:
             self._evaluate(number)
+        self._set_budget(number, work.bindings)
+
+    def _set_budget(self, number: int, bindings: int) -> None:
+        """Set the budget of a stratum that has just been computed, by the bindings that this took."""
         budget = self.budgets.setdefault(number, Budget())
         budget.tuples = self.tuples_read(number)
-        budget.visited = max(work.bindings, sum(map(self.database.count, self.run.strata[number].relations)))
+        budget.visited = max(bindings, sum(map(self.database.count, self.run.strata[number].relations)))
 
     def budget(self, number: int) -> Budget:
         """Return the budget of a stratum. If it was not computed in this process, count its tuples and those that it reads."""
@@ -191,7 +211,7 @@ class Recomputation:
             return
         if self.wants_ticks.get(number):
             del self.wants_ticks[number]
-            if self._evaluate_with_ticks(number, stratum):
+            if self._evaluate_here(number, stratum, with_ticks=True):
                 return
         relations.ticks.pop(number, None)
         for name in stratum.relations:
@@ -208,23 +228,28 @@ class Recomputation:
             relations.set_contents(name, contents)  # the evaluation may have collected them
         run.plans.clear()  # the records of a run's strata, which a session does not show
 
-    def _evaluate_with_ticks(self, number: int, stratum: Stratum) -> bool:
-        """Evaluate a stratum in this process, and record the ticks of its tuples. Return False if it is too large."""
-        run, tables, clock = self.run, self.relations.tables, Clock(stratum.relations, 0)
+    def _evaluate_here(self, number: int, stratum: Stratum, with_ticks: bool, budget: int | None = None) -> bool:
+        """Evaluate a stratum in this process, and record the ticks of its tuples if `with_ticks`. Return False if it is too
+        large. budget: see `Local`."""
+        run, relations, clock = self.run, self.relations, Clock(stratum.relations, 0)
         for name in stratum.relations:
-            self.relations.restart(name)
-            tables[name] = clock.timed(name, tables[name])
-        local = Local(stratum, number, self.database, run.indexes, run.profile, budget=None, multiway=run.config.multiway,
-            memory=run.config.memory, reason_to_stay="", small=run.config.small_delta, cores=run.cluster.driver_cores,
-        )  # fmt: skip
+            relations.restart(name)
+        if not with_ticks:
+            relations.detect_closure(number)
+        for name in stratum.relations if with_ticks else ():
+            relations.tables[name] = clock.timed(name, relations.tables[name])
+        local = run.local(number, stratum)
+        local.budget = budget
         try:
             local.run()
         except TooLarge:
             self.wants_ticks[number] = False
             return False
-        settled = {name: settled_copy(tables[name]) for name in stratum.relations}
-        tables.update(settled)
-        self.relations.ticks[number] = Ticks.of_all(settled, clock.births, clock.now)
+        settled = {name: settled_copy(relations.tables[name]) for name in stratum.relations}
+        relations.tables.update(settled)
+        relations.ticks.pop(number, None)
+        if with_ticks:
+            relations.ticks[number] = Ticks.of_all(settled, clock.births, clock.now)
         return True
 
     # -- closures that are represented by their edges

@@ -4,7 +4,8 @@ Contents are a `Table` of this process, or immutable runs on the partitions (`On
 the partitions. A small difference is collected to this process; a large one stays on the partitions.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,8 +17,8 @@ from semi_naive.ra.ir import Order
 from semi_naive.ra.packing import Bounds
 from semi_naive.ra.partitions.loading import SendToIndexes, StoreIndexes
 from semi_naive.ra.partitions.local_insert import Born
-from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation, Parts
-from semi_naive.ra.partitions.subtracting import SIDES, PartitionDifference, Signed, Subtract
+from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation, Parts, only_full
+from semi_naive.ra.partitions.subtracting import SIDES, ChangedIndex, ChangeIndexes, PartitionDifference, Signed, Subtract
 from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.relations.on_partitions import OnPartitions, SignedInRuns
 from semi_naive.session.facts import settled_table
@@ -170,6 +171,43 @@ def laid_out(cluster: Cluster, name: str, contents: Contents, *like: Partitioned
     source = contents.relation if isinstance(contents, OnPartitions) else _copied_to_hosts(cluster, name, contents)
     fill(cluster, {name: indexes}, {name: source}, "laid-out")
     return PartitionedRelation(name, len(like[0].order), indexes)
+
+
+@dataclass(frozen=True)
+class ChangedRuns:
+    """A relation on the partitions that a change of its tuples turns into another one, which has the same runs until then."""
+
+    old: PartitionedRelation
+    new: PartitionedRelation
+    change: Change
+
+    @classmethod
+    def of(cls, old: PartitionedRelation, change: Change) -> "ChangedRuns":
+        return cls(old, with_full(old, map(only_full, old.indexes)), change)
+
+
+def change_runs(cluster: Cluster, changes: Mapping[str, ChangedRuns]) -> None:
+    """Apply the changes of some relations to their runs by one job, on one host in this process. Old runs stay, as earlier
+    epochs have them."""
+    shared = {
+        name: (cluster.share(name, runs.change.born), cluster.share(name, runs.change.lost)) for name, runs in changes.items()
+    }
+    old = {name: runs.old for name, runs in changes.items()}
+    with cluster.in_this_process() if cluster.local else nullcontext():
+        for changed in cluster.jobs.job(ChangeIndexes(old, shared, cluster.root, cluster.label("changed"))):
+            update_index(changes[changed.relation].new, changed)
+
+
+def with_full(relation: PartitionedRelation, indexes: Iterable[PartitionedIndex]) -> PartitionedRelation:
+    """Return a settled relation with other indexes."""
+    return PartitionedRelation(relation.name, relation.arity, list(indexes))
+
+
+def update_index(relation: PartitionedRelation, changed: ChangedIndex) -> None:
+    """Update an index of a relation by the result of a task on one partition."""
+    index = relation.indexes[changed.index]
+    index.full[changed.partition] = changed.full
+    index.sizes = index.sizes + changed.sizes
 
 
 def fill(cluster: Cluster, indexes: dict[str, list[PartitionedIndex]], sources: dict, label: str) -> None:

@@ -176,6 +176,7 @@ class Upkeep:
         for name in changes:  # a table in few blocks, if there is one, is searched faster
             relations.tables[name] = relations.merged.pop(name, relations.tables[name])
             relations.tables[name].settle()
+        self.recomputation.copies.settle()
         facts = relations.facts
         facts.given.update({name: relations.tables[name] for name in net if facts.is_shared(name)})
         relations.merged.clear()
@@ -280,7 +281,7 @@ class Upkeep:
         explicit = {*self.relations.facts.given, *self.relations.facts.written} & relations.keys()
         best = {name for name, relation in relations.items() if relation.lattice is not None}
         steps = maintaining(stratum, explicit, best, {name: relation.kinds for name, relation in relations.items()})
-        lines = [", ".join(stratum.relations)]
+        lines = [", ".join(stratum.relations), *self.recomputation.copies.described(stratum)]
         for step, rules in steps.items():
             lines += [f"  {step}", *(f"    {rule}" for rule in rules)]
         return "\n".join(lines) + "\n"
