@@ -4,30 +4,23 @@ searched by a prefix of them.
 
 from dataclasses import dataclass, field
 from functools import reduce
-from itertools import pairwise
-from sys import getrefcount
 
 import numpy as np
 
-from semi_naive.host.interrupts import deferred
-from semi_naive.host.memory import discard
 from semi_naive.ra import words as single
 from semi_naive.ra.blocks import kernels, sampling_kernels
 from semi_naive.ra.blocks.kernels import FEW, Columns, as_one_array, kernel_ready
-from semi_naive.ra.blocks.packings import HALVES, WORD_BITS, bounds_of, fits, mark_within_bounds, pack_columns, roomy
+from semi_naive.ra.blocks.packings import WORD_BITS, bounds_of, fits, mark_within_bounds, pack_columns, roomy
 from semi_naive.ra.cached import ProcessLocal, cached
 from semi_naive.ra.chunks import Chunks, chunked, field_of, minus, minus_words, size_of, union, words_at, words_of
 from semi_naive.ra.joins.unions import ROW, cells_of
 from semi_naive.ra.lanes import among, merge_all, sort_unique
 from semi_naive.ra.packing import Bounds, Packing, widen
-from semi_naive.ra.storage.sorted_runs import WordRun, cuts, merge_sorted_runs
 
 SPARSE_READ = 8  # if at most one word in 8 is read, these words are computed from the chunks instead of all words
 TUPLES_PER_SEARCH = 512  # tuples indexed in a directory in the time of one search by bisection
 TUPLES_PER_ENTRY = 4  # tuples indexed in a directory in the time of one more directory entry
 BOUNDED_ROWS = 1 << 15  # tuples whose columns are unpacked at a time: they stay in a processor's cache
-MERGED_TUPLES = 1 << 20  # tuples of large blocks that are merged at a time: 1.5 ns a tuple more than at once, 3 with a fourth
-MIN_MERGED_BY_PIECES = 1 << 22  # tuples of the larger block, from which memory is worth that time
 MIN_TUPLES_PER_CHUNK = 2  # on average; with fewer, words take less memory than chunks
 
 Directory = tuple[np.uint64, int, np.ndarray]  # (base, coarse, starts): see `kernels.directory`
@@ -332,46 +325,10 @@ def stacked(blocks: list[Block], block: Block, max_blocks: int = 6) -> list[Bloc
 
 
 def merge_last(log: list[Block], max_blocks: int) -> None:
-    """Merge the last two blocks of a list, in place, until it is as `stacked` returns it. Blocks that only this list refers to
-    are freed while they are merged."""
+    """Merge the last two blocks of a list, in place, until it is as `stacked` returns it. So each is freed once it is merged,
+    if nothing else refers to it."""
     while len(log) > 1 and (log[-2].size < 2 * log[-1].size or len(log) > max_blocks):
-        alone = [_references(log, place) in UNSHARED for place in (-2, -1)]
-        if any(alone) and log[-2].packing == log[-1].packing and log[-2].size > MIN_MERGED_BY_PIECES:
-            log[-2:] = [_merge_by_pieces(log[-2:], alone)]
-        else:
-            log[-2:] = [merge_blocks(log[-2:], log[-1].packing)]
-
-
-def _references(log: list[Block], place: int) -> tuple:
-    """Return all that tells if no other object refers to a block of a list, nor to its words, and these are an array's own."""
-    block, words = log[place], vars(log[place]).get("words")
-    owner = words if words is None or words.base is None else words.base
-    memory = getattr(owner, "base", None)  # None if it is numpy's; a kernel's counts the arrays in it
-    counts = getrefcount(block), getrefcount(words), getrefcount(owner)
-    return type(block), type(owner), memory is None or getattr(memory, "refcount", 0) == 1, *counts
-
-
-# of a block in one list, with words that own their memory, or are a view of an array that does; the counts depend on Python
-UNSHARED = [
-    _references([Block(HALVES, np.empty((1, 1), np.uint64))], 0),
-    _references([Block(HALVES, np.empty(1, np.uint64)[None])], 0),
-]
-
-
-def _merge_by_pieces(blocks: list[Block], alone: list[bool]) -> Block:
-    """Return the union of two blocks of one packing. The words of a block that is alone are lost: their memory is returned
-    piece by piece, so that the blocks and their union take as much as the union."""
-    packing, runs = blocks[0].packing, [WordRun(block.words_once()) for block in blocks]
-    words, size = np.empty((packing.lanes, sum(run.size for run in runs)), np.uint64), 0
-    with deferred():  # after an interrupt, the tuples would be in neither
-        for begins, ends in pairwise(cuts(runs, MERGED_TUPLES)):
-            piece = merge_sorted_runs(runs, begins, ends, packing.lanes)
-            words[:, size : size + piece.shape[1]] = piece
-            size += piece.shape[1]
-            for run, is_alone, begin, end in zip(runs, alone, begins.tolist(), ends.tolist(), strict=True):
-                for lane in run.words if is_alone else ():
-                    discard(lane[begin:end])
-    return Block(packing, np.ascontiguousarray(words[:, :size]))
+        log[-2:] = [merge_blocks(log[-2:], log[-1].packing)]
 
 
 def group_begins(block: Block, keys: int) -> np.ndarray:

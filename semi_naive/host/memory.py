@@ -3,7 +3,6 @@
 import contextlib
 import gc
 import os
-import sys
 import time
 from collections.abc import Callable, Iterator
 
@@ -25,7 +24,6 @@ OWN_SHARE_TO_BLAME = 0.25  # share of the machine's memory below which this proc
 CHECK_SECONDS = 0.2  # seconds between two measurements
 DRIVER_SHARE = 0.4  # share of all memory that the driver alone may use before a stratum moves to the partitions
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
-MADV_DONTNEED = 4  # of Linux
 # 5 M sales from parquet: peak 360 → 270 MB; an ontology of 1.6 M tuples: 288 → 257 MB; the same processor time (2026-11). With
 # 1 MB the peaks are the same, and the system's share of the ontology's time is 1.0 s in place of 0.3.
 MIN_MAPPED_BYTES = 4 << 20  # arrays from this size on have a mapping of their own
@@ -61,16 +59,6 @@ def give_back() -> None:
 
     with contextlib.suppress(AttributeError, OSError):
         ctypes.CDLL(None).malloc_trim(0)
-
-
-def discard(array) -> None:
-    """Return the pages of a contiguous array to the system, where it can take them back. The values are lost."""
-    import ctypes
-    from mmap import PAGESIZE
-
-    begin, end = -(-array.ctypes.data // PAGESIZE) * PAGESIZE, (array.ctypes.data + array.nbytes) // PAGESIZE * PAGESIZE
-    if sys.platform == "linux" and end > begin:
-        ctypes.CDLL(None).madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), MADV_DONTNEED)
 
 
 def keep_less_freed_memory() -> None:

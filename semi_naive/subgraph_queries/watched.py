@@ -4,8 +4,8 @@
 
 The head has all variables, so the changes of the matches follow from those of the edges, and no match is kept
 (`Session.subscribe(keep=False)`). Symmetries are broken by the values of the vertices. A change may be any edge of a match, so
-an order by degree would save less than in `subgraphs`: no bindings for diamonds, 3 % for triangles, 5 to 20 % for 4-cliques
-(RMAT graphs of 2^11 and 2^13 vertices), while degrees change with each edge.
+an order by degree would save less than in `subgraphs`: no bindings for diamonds, 2 to 5 % for triangles, at most 20 % for
+4-cliques (RMAT graphs of 2^11 and 2^13 vertices), while degrees change with each edge.
 """
 
 from collections.abc import Iterator
