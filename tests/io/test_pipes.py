@@ -18,7 +18,7 @@ from semi_naive.io.formats.layouts import extension_of
 READS = ".decl e(x: number, y: number)\n.input e\n.decl r(x: number, z: number)\n.output r\nr(x, z) :- e(x, y), e(y, z)."
 TEXTS = {
     b"1\t2\n2\t3\n": ".tsv", b"1,2\n2,3\n": ".csv", b"# with, a comma\n1 2\n2 3\n": ".txt", b"[[1, 2],\n [2, 3]]": ".json",
-    b'{"x": 1, "y": 2}\n{"x": 2, "y": 3}\n': ".jsonl", gzip.compress(b"1,2\n2,3\n"): ".csv",
+    b'{"x": 1, "y": 2}\n{"x": 2, "y": 3}\n': ".jsonl", gzip.compress(b"1,2\n2,3\n", mtime=0): ".csv",
 }  # fmt: skip
 
 
