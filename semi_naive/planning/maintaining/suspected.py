@@ -13,7 +13,7 @@ from dataclasses import replace
 from semi_naive.planning.maintaining.flips import is_exact
 from semi_naive.planning.maintaining.gained import delta_rules
 from semi_naive.planning.maintaining.names import Kinds, candidates, column_variables, explicit, suspects
-from semi_naive.planning.rewrite import has_simple_arguments, positive_atoms
+from semi_naive.planning.rewrite import positive_atoms
 from semi_naive.planning.strata import Stratum
 from semi_naive.ra.ir import Atom, Compare, Const, Kind, Literal, Not, Rule, Term, Var, Wild
 
@@ -48,7 +48,7 @@ def suspected(rule: Rule, with_facts: set[str], best: Container[str]) -> Rule:
     p:(x, @1) :- e-(x, _), p(x, @1).
     """
     head, exact = rule.head, is_exact(rule)
-    body = rule.body if exact else tuple(filter(has_simple_arguments, positive_atoms(rule.body)))
+    body = rule.body if exact else tuple(map(_without_computed_arguments, positive_atoms(rule.body)))
     bound = None if exact else {term for atom in body for term in atom.args}
     terms = tuple(_searchable(place, term, bound) for place, term in enumerate(head.args))
     conditions: list[Literal] = []
@@ -59,6 +59,11 @@ def suspected(rule: Rule, with_facts: set[str], best: Container[str]) -> Rule:
         conditions += [Not(Atom(explicit(head.relation), terms))] if head.relation in with_facts else []
     args = head.args if exact else terms
     return replace(rule, head=Atom(suspects(head.relation), args), body=(*body, *conditions), plan=None)
+
+
+def _without_computed_arguments(atom: Atom) -> Atom:
+    """Return an atom with wildcards in place of computed arguments. It matches more tuples, so more heads are suspected."""
+    return replace(atom, args=tuple(term if isinstance(term, Var | Const | Wild) else Wild() for term in atom.args))
 
 
 def _searchable(place: int, term: Term, bound: set[Term] | None) -> Term:
