@@ -154,7 +154,8 @@ class Join:
             binding = batch.take(np.zeros(1, np.int64), self.keep)
             yield from scan_blocks(blocks, self.binds, binding, resume_at, context.batch_size, context.exact)
         else:
-            has_pairs = self.composed is not None and batch.size >= MIN_PAIRED_BINDINGS
+            # where a join may be interrupted, also few bindings: the simulator continues it at the same places
+            has_pairs = self.composed is not None and (not context.unions or batch.size >= MIN_PAIRED_BINDINGS)
             for number in range(resume_at[0], len(blocks)):
                 start = resume_at if number == resume_at[0] else (number, 0, 0)
                 if has_pairs and context.unions and self.unites(batch, blocks[number]):

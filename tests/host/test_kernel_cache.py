@@ -26,9 +26,9 @@ MISS, HIT = (1, 0), (0, 1)
 ALL = """
     import sys
     import semi_naive.balance.replay, semi_naive.ra.partitions.groups_ahead, semi_naive.ra.multiway.loops.rooted
-    from semi_naive.host.jit import _known
+    from semi_naive.host.jit import defined_kernels
     from semi_naive.host import native
-    names = sorted(native.places(one, s)[0].name for one in _known if one.cache for s in one.signatures)
+    names = sorted(native.places(one, s)[0].name for one in defined_kernels() if one.cache for s in one.signatures)
 """
 
 
