@@ -131,6 +131,7 @@ class Call:
 
     def __str__(self):
         """As written in a program."""
+        # an operator stands between its arguments if it is a sign or one of WORDS; other functors, as max or @f, are calls
         if len(self.args) == 2 and (self.op in WORDS or not (self.op.isalpha() or self.op[0] == "@")):
             return f"({self.args[0]} {self.op} {self.args[1]})"
         if self.op in PREFIXES:
@@ -373,7 +374,7 @@ class Relation:
     @property
     def keys(self) -> tuple[tuple[int, ...], ...]:
         """The keys, as places of attributes: no two derived tuples agree in all attributes of a key."""
-        value_count = len(self.joins) or int(bool(self.lattice))
+        value_count = len(self.joins) or int(bool(self.lattice))  # the last attributes are values, all others are the key
         return (tuple(range(self.arity - value_count)),) if value_count else self.choice
 
     @property

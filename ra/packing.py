@@ -72,6 +72,7 @@ class Packing:
 
     @cached
     def _orders(self) -> dict[tuple[int, ...], "Packing"]:
+        """The packings that `ordered` has returned, by order: one object each, so that its cached properties are shared."""
         return {}
 
     def ordered(self, order: tuple[int, ...]) -> "Packing":

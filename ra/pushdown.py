@@ -74,7 +74,7 @@ class Pushdown:
         """Return a mask (n,) of the rows for which a condition holds."""
         from semi_naive.ra.expressions.terms import holds  # planning does not need it
 
-        (place, op, constant), size = condition, columns.shape[1]
+        (place, op, constant), size = condition, columns.shape[1]  # `read` has the place, as a rule compares the attribute
         if values is None and constant.kind == Kind.SYMBOL:
             return np.ones(size, bool)
         compare = Compare(op, Var("attribute", constant.kind), constant, constant.kind)

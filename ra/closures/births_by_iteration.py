@@ -51,8 +51,8 @@ def births(indptr: np.ndarray, targets: np.ndarray, shift: int, steps: int) -> l
     space = Workspace.of(nodes)
     sources, counts = np.flatnonzero(np.diff(indptr)), np.zeros(min(steps, nodes) + 1, np.int64)
     batches = [sources[begin : begin + LANES] for begin in range(0, sources.size, LANES)]
-    for batch in batches:
-        known = reach(batch, indptr, targets, indptr, targets, *space, counts, steps)
+    for batch in batches:  # only counts the tuples of each step
+        known = reach(batch, indptr, targets, indptr, targets, *space, counts, steps)  # a node's base is its targets
         space.seen[space.touched[:known]] = 0
     counts = np.trim_zeros(counts, "b")
     ends = np.cumsum(counts)

@@ -107,7 +107,7 @@ def reach(groups, firsts, bases, indptr, targets, seen, front, fresh, todo, late
         if step >= steps:
             break
         reached_count = advance(todo, waiting, indptr, targets, seen, front, fresh, later)
-    for i in range(waiting):
+    for i in range(waiting):  # after `steps` steps, the last nodes still have bits
         front[todo[i]] = 0
     return touched_count
 

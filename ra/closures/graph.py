@@ -142,7 +142,7 @@ def components_at_moment(indptr, targets, moments, moment):
                 j = next_edge[x]
                 next_edge[x] += 1
                 y = targets[j]
-                if moments[j] & moment and component[y] < 0:
+                if moments[j] & moment and component[y] < 0:  # y is in no complete component, so it is new or open
                     if discovered[y] < 0:
                         path[depth] = y
                         depth += 1
@@ -152,7 +152,7 @@ def components_at_moment(indptr, targets, moments, moment):
             depth -= 1
             if depth:
                 lowest[path[depth - 1]] = min(lowest[path[depth - 1]], lowest[x])
-            if lowest[x] == discovered[x]:
+            if lowest[x] == discovered[x]:  # x reaches no node opened before it: the nodes opened since are its component
                 while component[x] < 0:
                     stacked -= 1
                     component[open_nodes[stacked]] = count
@@ -199,6 +199,7 @@ def turned(indptr, targets):
     >>> turned(np.array([0, 2, 3, 3]), np.array([1, 2, 1]))
     (array([0, 0, 2, 3]), array([0, 1, 0]), array([0, 2, 1]))
     """
+    # firsts[y + 1] is the next free position of target y: at first where its edges begin, at last where those of y + 1 begin.
     firsts = np.zeros(indptr.size + 1, np.int64)
     for y in targets:
         firsts[y + 2] += 1

@@ -79,7 +79,7 @@ class GroupReduction:
             add_whole(values, group, column if weight is None else column * weight)
         else:
             ordered = order_of_values(column, self.kind)
-            keep_least(values, group, ordered if self.op == "min" else ~ordered)
+            keep_least(values, group, ordered if self.op == "min" else ~ordered)  # the complement turns the order around
 
     def merge(self, group: np.ndarray, other: "GroupReduction", rows: np.ndarray) -> None:
         """Add partial results of another reduction of the same aggregate: of its groups `rows`, numbered `group` here."""
@@ -98,7 +98,7 @@ class GroupReduction:
         if self.op == "sum":
             return as_bits(self.values), everywhere
         best = self.values if self.op == "min" else ~self.values
-        return np.where(present, order_of_values(best, self.kind), 0), present
+        return np.where(present, order_of_values(best, self.kind), 0), present  # the 0 of an absent result is not read
 
 
 class Fold:

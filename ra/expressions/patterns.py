@@ -186,7 +186,7 @@ def _escaped(escape: str) -> str:
     if escape in ("d", "D", "w", "W", "b"):
         return "\\" + escape
     if escape[0] in "123456789":
-        return f"(?:\\{escape})"
+        return f"(?:\\{escape})"  # a group, so that a digit after it is not read as part of the number
     return _literal(_character(escape))
 
 
@@ -235,7 +235,7 @@ def _member(match: re.Match, first: bool, last: bool) -> str:
             return _SPACES[match["escape"]]
         if match["escape"] in ("d", "D", "w", "W"):
             return "\\" + match["escape"]
-        return _literal("\b" if match["escape"] == "b" else _character(match["escape"]))
+        return _literal("\b" if match["escape"] == "b" else _character(match["escape"]))  # in brackets, \b is a backspace
     if match["plain"] == "-" and not (first or last):
         return "-"
     return _literal(match["plain"])

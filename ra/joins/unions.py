@@ -95,7 +95,7 @@ def _add(keys, masks, begin, end, row, out, out_masks, first, filled, seen, cell
     """Add the chunks begin to end - 1 of (keys, masks) to a row of heads. Return (filled, low, high): the row's few chunks are
     out[first:filled], sorted; once there are more, they are in the bitmap (seen, cells), see `_mark`, and low ≤ high are the
     first and the last word of `cells` that may not be 0."""
-    if low > high:
+    if low > high:  # nothing is in the bitmap
         if filled - first + end - begin <= MAX_INSERTION_SORTED_WORDS:
             for i in range(begin, end):
                 filled = _put_chunk(out, out_masks, first, filled, row | keys[i] & CELL, masks[i])
@@ -121,6 +121,7 @@ def _unite_rows(outer, outer_masks, cursor, inner, inner_masks, base, coarse, st
     filled = 0
     room, groups, step = out.size - seen.size - MAX_INSERTION_SORTED_WORDS, np.uint64(starts.size - 1), np.uint64(coarse)
     while cursor < outer.size and filled < room:
+        # low > high: no chunk of the row is in the bitmap yet
         x, first, low, high = outer[cursor] >> BELOW, filled, np.int64(seen.size), np.int64(-1)
         row = x << BELOW
         while cursor < outer.size and outer[cursor] >> BELOW == x:
@@ -133,7 +134,7 @@ def _unite_rows(outer, outer_masks, cursor, inner, inner_masks, base, coarse, st
                 if key < base or group >= groups:
                     continue
                 begin, end = starts[np.int64(group)], starts[np.int64(group) + 1]
-                if coarse:
+                if coarse:  # the entry is for several rows
                     while begin < end and inner[begin] >> BELOW < key:
                         begin += 1
                     last = begin
@@ -189,6 +190,7 @@ def _unite_columns(outer, outer_masks, pairs, starts, ends, cursor, out, out_mas
     cursor). outer, outer_masks: chunks of (y, x); pairs, starts, ends: the result of `_match_chunks`, pairs sorted."""
     filled, room = 0, out.size - seen.size - MAX_INSERTION_SORTED_WORDS
     while cursor < pairs.size and filled < room:
+        # low > high: no chunk of the row is in the bitmap yet
         z, first, low, high = pairs[cursor] >> HALF, filled, np.int64(seen.size), np.int64(-1)
         row = z << BELOW
         while cursor < pairs.size and pairs[cursor] >> HALF == z:
