@@ -137,7 +137,8 @@ def compose(
     pairs = sort(pairs)
     seen = np.zeros((domain + 63) // 64, np.uint64)
     out = np.empty(MAX_CHUNK_HEADS + domain + 1, np.uint64)
-    limit = most if most < MAX_CHUNK_HEADS else MAX_CHUNK_HEADS + domain  # all that `out` holds: a piece ends before a z that may not fit
+    # from MAX_CHUNK_HEADS on, the limit is all that `out` holds: a piece then ends only before a z that may not fit
+    limit = most if most < MAX_CHUNK_HEADS else MAX_CHUNK_HEADS + domain
     while cursor < pairs.size:
         filled, joined, cursor = _compose(outer, pairs, starts, ends, shift, cursor, limit, out, seen)
         yield out[:filled].copy(), joined, cursor

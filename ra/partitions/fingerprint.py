@@ -50,11 +50,11 @@ class Fingerprint:
     def _records(self, column: np.ndarray, type_: str) -> np.ndarray:
         """Return the hashes of records, whose fields may be records, to any depth. First the ids at each depth are collected,
         then hashed from the deepest to the outermost."""
-        levels = [{type_: np.unique(column)}]
-        hashes: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+        levels = [{type_: np.unique(column)}]  # for each depth, the ascending ids by type
+        hashes: dict[str, tuple[np.ndarray, np.ndarray]] = {}  # (ids, hashes) by type, of the last hashed depth
         while levels[-1]:
             levels.append(self._inner_records(levels[-1]))
-        for level in reversed(levels[:-1]):
+        for level in reversed(levels[:-1]):  # the last level is empty
             hashes = {name: (ids, self._hash_records(name, ids, hashes)) for name, ids in level.items()}
         ids, hashed = hashes[type_]
         return hashed[np.searchsorted(ids, column)]

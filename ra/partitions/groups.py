@@ -76,7 +76,7 @@ class PieceReport:
     """The report of a task on a piece, whose result belongs to `partition`.
 
     groups: the groups of the piece; at least those of the relation that has tuples in most of them.
-    births: the number of new tuples of each step; at 0, the tuples that the piece begins with.
+    births: the number of new tuples of each step, in all parts of a split piece; at 0, those that the piece begins with.
     blocks, sizes: for each relation, its stored tuples, and their number in each slot of the bucket map.
     costs: the array (seconds, heads, new tuples) of each rule, by its number.
     added: new symbols and records.
@@ -130,8 +130,10 @@ class PieceContext(TaskContext):
 class RunGroups:
     """A task that evaluates pieces to the fixpoint, or for `steps` steps.
 
+    versions: the delta versions of all recursive rules.
     homes: for each relation of the stratum; full, delta: the tuples of those that have any at the start.
-    map: the bucket map of the results; root, label: the directory and the names of the runs written.
+    map: the bucket map of the results, with one subbucket a bucket; root, label: the directory and the names of the runs
+    written.
     """
 
     world: World
@@ -159,7 +161,7 @@ class RunGroups:
 
     def _run(self, number: int, report: PieceReport) -> None:
         """Evaluate a piece, and store its tuples. If it is split, each part is stored separately."""
-        waiting, stored_parts = [self._open_piece(number)], 0
+        waiting, stored_parts = [self._open_piece(number)], 0  # waiting: the parts that are not at their fixpoint
         report.births[0] = waiting[0].size
         while waiting:
             state = waiting.pop()
@@ -200,6 +202,7 @@ class RunGroups:
             sink = Sink(state.tables[version.derivation.relation])
             for heads in version.derivation.heads(context, sink.table.home):
                 sink.take(heads)
+                # once a step: a piece of one group cannot be split, and continues beyond the limit
                 if born + sink.born > MAX_PIECE_TUPLES and not tried_to_split:
                     tried_to_split, halves = True, split_piece(state, self.homes)
                     if halves:
@@ -226,7 +229,7 @@ class RunGroups:
             report.blocks.setdefault(name, []).extend(store(path, block))
             begins = group_begins(block, home.keys)
             group_sizes = np.diff(begins, append=block.size)
-            first_tuples = block.picked(begins)
+            first_tuples = block.picked(begins)  # all tuples of a group are in one bucket, which is one slot
             slots = parcels.slots_of_block(first_tuples, home.keys, self.map)
             sizes = np.bincount(slots, weights=group_sizes, minlength=self.map.buckets)
             report.sizes[name] = report.sizes.get(name, 0) + sizes.astype(np.int64)

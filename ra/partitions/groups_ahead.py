@@ -145,9 +145,9 @@ def iterate_groups(
                 words, known_positions[number], lanes, count, space.seen, space.touched, entries
             )
         entries = _run_steps(waiting, indptr, targets, *space, born, entries, levels, steps)
-        nodes = np.sort(space.touched[:entries])
+        nodes = np.sort(space.touched[:entries])  # all nodes with bits; `_words_of_groups` clears `born` and `front`
         space.seen[nodes] = 0
-        born[nodes] &= ~space.front[nodes]
+        born[nodes] &= ~space.front[nodes]  # the new tuples of all iterations but the last
         yield _words_of_groups(lanes, born, nodes), _words_of_groups(lanes, space.front, nodes), position
 
 
@@ -186,17 +186,19 @@ class GroupsAhead:
             new += _store_halves(path, fresh)
             report.sent = count
         report.seconds, report.clock = time.perf_counter() - begun, time.time()
+        # 0: the home index
         return [report, Born(self.relation.name, 0, partition, full, new, sizes, count, report, pairs, fresh_sizes)]
 
     def _slots(self, words: np.ndarray) -> np.ndarray:
         """Return the slot (n,) of each word in the home index."""
-        return codec.slots_of_words(words, 32, self.relation.home.map.tables()[0])
+        first_slots, _ = self.relation.home.map.tables()  # of each bucket
+        return codec.slots_of_words(words, 32, first_slots)  # the key is all but the low 32 bits
 
     def _pairs(self, fresh: np.ndarray) -> np.ndarray:
         """Return for each slot the number of edges from the last nodes of fresh tuples: the pairs that the next join makes."""
         indptr = self.adjacency[0].open()
         ends = (fresh & LOW).astype(np.int64)
-        weights = indptr[ends + 1] - indptr[ends]
+        weights = indptr[ends + 1] - indptr[ends]  # the edges from each last node
         return np.bincount(self._slots(fresh), weights, minlength=self.relation.home.sizes.size)
 
     def _run_groups(self, partition: int, cursor: int, report: Report) -> tuple[np.ndarray, np.ndarray]:

@@ -33,7 +33,8 @@ def tuples_of(source: PartitionedRelation | Shared, partition: int, partitions: 
 
 
 def blocks_of(source: PartitionedRelation, partition: int, order: Order, skipped: Container[str] = ()) -> Iterator[Block]:
-    """Yield a partition's blocks of a relation in a column order, except the runs at the paths in `skipped`."""
+    """Yield a partition's full blocks of a relation, which is all of a settled one, in a column order, except the runs at the
+    paths in `skipped`."""
     places = tuple(source.home.order.index(i) for i in order)
     for stored in source.home.full[partition]:
         if stored.run.path not in skipped:
@@ -96,7 +97,7 @@ class WriteReordered:
     def __call__(self, partition, records):
         if self.relation.home.order == self.order:
             return [self.relation.home.full[partition]]
-        blocks = list(tuples_of(self.relation, partition, 1, self.order))
+        blocks = list(blocks_of(self.relation, partition, self.order))
         if not blocks:
             return [[]]
         path = os.path.join(self.root, str(partition), f"{self.relation.name}-{self.label}")

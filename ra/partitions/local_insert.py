@@ -24,14 +24,15 @@ MAX_NEW_BLOCKS = 32  # of `new`, which gets a block in each inner iteration, and
 
 @dataclass
 class Born:
-    """The result of an insert into one index on one partition. full, new: the blocks of these parts after the insert."""
+    """The result of an insert into one index on one partition. index: its number, 0 for home; full, new: the blocks of these
+    parts after the insert."""
 
     relation: str
     index: int
     partition: int
     full: list[StoredBlock]
     new: list[StoredBlock]
-    sizes: np.ndarray  # the number of new tuples in each slot
+    sizes: np.ndarray  # the number of new tuples in each slot, less the superseded ones of a reduction
     count: int  # of new tuples
     report: Report
     pairs: np.ndarray | float = 0.0  # for each slot, the expected number of pairs that the next iteration's join compares
@@ -83,7 +84,7 @@ class Insert:
     def _insert(self, relation: PartitionedRelation, partition: int, records) -> tuple[Born, dict[str, Block | None]]:
         """Insert the tuples that arrived for one relation. Return the result, and the new tuples for the other indexes, by the
         suffix of their parcels' tag."""
-        tag = f"{relation.name}/0"
+        tag = f"{relation.name}/0"  # 0: the home index
         arrived = parcels.received_block(records, tag)
         path = os.path.join(self.root, str(partition), f"{relation.name}-0-{self.label}")
         report = Report("insert", partition, parcels.arrived_count(records, tag))
@@ -112,7 +113,7 @@ class Insert:
         table.advance()
         delta, whole = table.blocks("delta", table.home)[0], union_of_blocks(table.blocks("all", table.home), table.arity)
         report.sent = delta.size
-        sizes = count_by_slot(whole, home)[0]
+        sizes = count_by_slot(whole, home)[0]  # less those of before: a better value may be in another slot
         for stored in home.full[partition]:
             sizes = sizes - count_by_slot(stored.open(), home)[0]
         full, new = store(path + "-full", whole), home.new[partition] + store(path, delta)

@@ -68,7 +68,7 @@ class PartitionedIndex:
             pairs = pairs + result.pairs
             received[result.partition] += result.report.received
             born[result.partition] += result.report.sent
-        self.fresh = fresh = np.maximum(fresh, 0)
+        self.fresh = fresh = np.maximum(fresh, 0)  # a slot may lose more superseded tuples than it gains
         self.pairs, self.work = pairs, expected(fresh, self.map.tables()[1], received, born)
 
     def joins_in_place(self, placement: BucketMap, one: bool = False) -> bool:
@@ -79,6 +79,7 @@ class PartitionedIndex:
         if placement.homes == self.map.homes:
             return True
         for bucket, (partitions, own) in enumerate(zip(placement.homes, self.map.homes, strict=True)):
+            # a bucket that is not copied is only on its own partition
             if not self.copies.get(bucket, frozenset(own)).issuperset(partitions):
                 return False
         return True
@@ -140,6 +141,7 @@ class PartitionedRelation:
 
     def snapshot(self) -> "PartitionedRelation":
         """Return a copy for the joins of an outer iteration. It does not change when inner iterations insert tuples."""
+        # `new` is empty on every partition (`__post_init__`): a join does not read it
         indexes = [replace(index, full=list(index.full), delta=list(index.delta), new=[]) for index in self.indexes]
         return replace(self, indexes=indexes)
 

@@ -129,6 +129,7 @@ class WriteGroups:
         ascending = self.ascending.open()
         ranks, waiting, rows = np.empty_like(ascending), [], 0
         ranks[ascending] = np.arange(ascending.size)  # of each node, in the order of values
+        # `harvest` lists a group's nodes in the order of its argument: here that of the values, so they are sorted
         for batch, seen, touched in self.reached.batches(piece, levels):
             ends, reached = harvest(seen, ascending[np.sort(ranks[touched])])
             waiting.append((batch, np.diff(ends, prepend=0)[: batch.size], reached))
@@ -147,7 +148,7 @@ class WriteGroups:
         groups, sizes, reached = (np.concatenate(arrays) for arrays in zip(*batches, strict=True))
         values = self.reached.carried.open()[groups]
         order = np.argsort(values)
-        begins, sizes = (np.cumsum(sizes) - sizes)[order], sizes[order]
+        begins, sizes = (np.cumsum(sizes) - sizes)[order], sizes[order]  # of each group's nodes in `reached`
         columns = [np.repeat(values[order], sizes), self.reached.nodes.open()[concatenate_slices(reached, begins, sizes)]]
         block = Block(self.packing, pack_columns(columns, self.packing, reached.size))
         (partition, number), written = piece, report.blocks[self.name]

@@ -48,7 +48,8 @@ class AheadContext(TaskContext):
 class StepsAhead:
     """A task that runs up to `steps` steps; it begins no step after it has made more than `budget` tuples.
 
-    Its report contains the number of finished steps, or None at the fixpoint. All tuples that it makes are in memory. If a step
+    Its report contains the number of finished steps, or None at the fixpoint, and for each version [seconds, heads] as `costs`.
+    All tuples that it makes are in memory. If a step
     other than the first raises an error, the task ends before it, and the iteration that repeats the step reports the error.
     partitions: their number.
     """

@@ -55,6 +55,7 @@ def first_of_keys(columns: list[np.ndarray], size: int, keys: tuple[Key, ...]) -
     for place, key in enumerate(keys):
         values = [np.ascontiguousarray(columns[column]) for column in key]
         values_of_key = Block.of(values, size)
+        # a value's position among the distinct ones; different keys get different numbers
         groups[:, place] = values_of_key.ranges(values, size)[0] + group_count
         group_count += values_of_key.size
     return _mark_first_of_groups(groups.reshape(-1), len(keys), group_count)
