@@ -52,7 +52,7 @@ class Aggregated:
 
     def __call__(self, batch: Batch, context: Context):
         groups, group = group_bindings(batch, self.outer)
-        if not self.outer and self.literal.init is None:
+        if not self.outer and self.literal.init is None:  # one group, number 0, over all tuples
             results, present = folded(self.steps, (), (self.literal,), context).reductions[0].results()
         else:
             results, present = self._results(groups, context)
@@ -60,7 +60,8 @@ class Aggregated:
 
     def _results(self, groups: Batch, context: Context) -> tuple[np.ndarray, np.ndarray]:
         """Return (results, present) of the groups; threads evaluate slices of them."""
-        count = min(getattr(context, "cores", 1), groups.size // MIN_SLICE_GROUPS)
+        count = min(getattr(context, "cores", 1), groups.size // MIN_SLICE_GROUPS)  # a task has one core
+        # a user's function (`init`) is called by one thread
         if count < 2 or self.literal.init is not None or not steps_are_sliceable(self.steps, (self.literal,)):
             return self._results_of_slice(groups, context)
         make_indexes(self.steps, context)

@@ -83,6 +83,6 @@ class Columns(Mapping[str, np.ndarray]):
 
     def _with_pending_rows(self, change: Callable[[np.ndarray], np.ndarray]) -> dict[str, tuple[ColumnSource, np.ndarray]]:
         """Return the pending columns with changed rows. An array of rows that several columns share is changed once."""
-        distinct = {id(rows): rows for _, rows in self.pending.values()}
+        distinct = {id(rows): rows for _, rows in self.pending.values()}  # the columns keep the arrays, so ids are unique
         changed = {number: change(rows) for number, rows in distinct.items()}
         return {name: (source, changed[id(rows)]) for name, (source, rows) in self.pending.items()}

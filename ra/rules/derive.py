@@ -40,6 +40,7 @@ class Derivation:
         """Return the rule version with its last join set to sort the pairs that it makes in the given order of the head's
         columns (`Join.towards`); the same version if the last step is not a join that makes pairs."""
         names = tuple(term.name for term in (self.head[place] for place in order) if isinstance(term, Var))
+        # a head with a constant or a computed term, and so fewer names, is not made of pairs
         if not self.steps or getattr(self.steps[-1], "composed", None) is None or len(names) < len(order):
             return self
         last = replace(self.steps[-1], towards=names)
@@ -77,6 +78,7 @@ class Sink:
 
     def take(self, heads: Block | tuple[list[np.ndarray], int]) -> None:
         """Buffer heads, given as a block or as (columns, size); insert them once there are enough."""
+        # candidates of a choice, and tables with a reduction, are inserted as columns
         if isinstance(heads, Block) and isinstance(self.table, Table) and not self.table.reduction:
             words = 2 * heads.chunks[0].size if isinstance(heads, Chunked) else heads.size
             self.taken += heads.size

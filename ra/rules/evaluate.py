@@ -77,7 +77,7 @@ class Version:
     """A delta version of a rule, or a nonrecursive rule, cut into segments at its exchanges. `moves[i]` leads from segment i to
     the next.
 
-    number: its place in `Evaluate.versions`; rule: for the profile and errors.
+    number: its place in `Evaluate.versions`; rule: the source of the version, for the profile and errors.
     derivation: the rule version's steps and head; segments: these steps, divided.
     relation, order, part: the relation, index and part that the first atom reads. Without an atom `relation` is "", and only
     partition 0 runs the version, unless `part` is "share".
@@ -210,7 +210,7 @@ class Evaluate:
         waiting_block = parcels.received_block(records, version.waiting_tag(segment))
         if waiting_block is None:
             return None
-        results = None if block is None else _batch(block, version.moves[segment - 1].names)
+        results = None if block is None else _batch(block, version.moves[segment - 1].names)  # None: every group is empty
         gathered = gather.gathered(_batch(waiting_block, waiting.names), results, self.context.values)
         return Block.of([gathered.columns[name] for name in version.names(segment)], gathered.size)
 
@@ -253,7 +253,7 @@ class Evaluate:
         """
         version, arrived = self.versions[work.version], work.arrived
         segment = self.stage - version.first
-        remaining: Remaining | None = work
+        remaining: Remaining | None = work  # all of it, unless it is begun below
         indivisible = version.awaited(segment, begun=True)
         begins_to_wait = indivisible and not version.awaited(segment, begun=False)
         if self._is_below_threshold() or not begins_to_wait:
@@ -275,6 +275,7 @@ class Evaluate:
             yield from self._sent(batches, outbox, divisible=not indivisible)
             remaining = Remaining(work.version, arrived, batches.store(path)) if batches.frames else None
             report.facts |= {"joined": batches.joined, "left": remaining}
+        # the report refers to the same `Remaining`, so it gets the stored handle as well
         if remaining is not None and isinstance(arrived, Block):
             remaining.arrived = store(path + "-arrived", arrived)[0]
         elif remaining is not None and isinstance(arrived, Listed):

@@ -97,7 +97,7 @@ def folded(steps: list, keys: tuple[str, ...], literals: tuple[Aggregate, ...], 
         with lock:
             idle.append(own)
 
-    for _ in in_threads(fold, derivation_slices(Derivation(steps, "", ()), context, cores), cores):
+    for _ in in_threads(fold, derivation_slices(Derivation(steps, "", ()), context, cores), cores):  # a body without a head
         pass
     for other in foldings[1:]:
         total.merge(other)
@@ -185,7 +185,7 @@ class Pairs:
     weight: the number of bindings for which one pair counts: the WEIGHT of the binding that the steps before the scan make.
     least: pairs that occur less often are not needed.
     cores: the number of threads.
-    idle: arrays for counting that no thread uses.
+    idle: (counts, touched), arguments of `count_pairs`, that no thread uses.
     """
 
     names: tuple[str, str, str]
@@ -217,7 +217,7 @@ class Pairs:
         second = inner.column(place)
         if second.min() < 0 or second.max() >= MAX_COUNTED_VALUE:
             return None
-        bindings = list(islice(run_steps(before, unit(), context), 2))
+        bindings = list(islice(run_steps(before, unit(), context), 2))  # the second shows that there are several
         if sum(batch.size for batch in bindings) > 1:
             return None
         weight = int(bindings[0].columns[WEIGHT][0]) if bindings and WEIGHT in bindings[0].columns else 1
@@ -225,9 +225,10 @@ class Pairs:
         context.batch_size = min(context.batch_size, MAX_FOLDED_BINDINGS)
         rows: Iterator[Batch] = (scanned for binding in bindings for scanned in run_steps([scan], binding, context))
         scanned_blocks = [block for block in context.blocks(scan.relation, scan.part, scan.order) if block.size]
-        if len(scanned_blocks) > 1 or (0, first) not in scan.binds:
+        if len(scanned_blocks) > 1 or (0, first) not in scan.binds:  # a block is sorted by its first column
             rows = _sorted_by(rows, first)
-        keys, least, cores = tuple(key.name for key in last.keys), -(-step.least // weight), getattr(context, "cores", 1)
+        least = -(-step.least // weight)  # in pairs, rounded up, as each counts for `weight` bindings
+        keys, cores = tuple(key.name for key in last.keys), getattr(context, "cores", 1)
         return cls((first, name, literal.result.name), rows, inner, keys, second, weight, least, cores)
 
     def counted(self) -> Iterator[Batch]:
@@ -253,7 +254,7 @@ class Pairs:
         """Count the pairs of a task."""
         pairs, *rows = task
         try:
-            counts, touched = self.idle.pop()
+            counts, touched = self.idle.pop()  # needs no lock: two threads never get the same
         except IndexError:
             domain = int(self.second.max()) + 1
             counts, touched = np.zeros(domain, np.int64), np.empty(domain + 1, np.int64)
@@ -267,7 +268,7 @@ class Pairs:
 
 def _sorted_by(rows: Iterator[Batch], name: str) -> Iterator[Batch]:
     """Yield the rows sorted by a variable, in batches of MAX_FOLDED_BINDINGS."""
-    for every in merged_into(rows, sys.maxsize):
+    for every in merged_into(rows, sys.maxsize):  # one batch of all rows
         order = np.argsort(every.columns[name], kind="stable")
         for begin in range(0, every.size, MAX_FOLDED_BINDINGS):
             some = order[begin : begin + MAX_FOLDED_BINDINGS]

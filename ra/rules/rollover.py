@@ -64,7 +64,7 @@ class BatchIterator:
         self.steps, self.context, self.joined = steps, context, 0
         self._uncounted = 0  # pairs compared for a batch that has not been used
         self.frames = frames if frames is not None else [Frame(0, unit())]
-        if len(self.frames) > 1 and self.frames[1].batch is None:
+        if len(self.frames) > 1 and self.frames[1].batch is None:  # `store` has left it out
             self.frames[1].batch = self._next_output(self.frames[0])
 
     def more(self) -> bool:
@@ -75,7 +75,7 @@ class BatchIterator:
             output = self._next_output(frame)
             if output is None or not isinstance(self.steps[frame.step], RESUMABLE):
                 self.frames.pop()
-            else:
+            else:  # the step has used its input batch, which will not be made again
                 self._count_pairs()
             if output is not None and output.size:
                 self._uncounted += output.joined

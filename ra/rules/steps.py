@@ -159,6 +159,7 @@ class Join:
                 start = resume_at if number == resume_at[0] else (number, 0, 0)
                 if has_pairs and context.unions and self.unites(batch, blocks[number]):
                     yield from self._join_by_unions(batch, blocks[number])
+                # `_join_pairs` returns False if it cannot join this block; each binding is then searched for in it
                 elif not (has_pairs and (yield from self._join_pairs(batch, blocks[number], start, context.batch_size))):
                     keys = keys or [evaluate(term, batch.columns, batch.size, context.values) for term in self.keys]
                     between = self._bounds(batch, context) if self.least or self.greatest else None
@@ -166,7 +167,7 @@ class Join:
 
     def _bounds(self, batch: Batch, context: Context) -> tuple[np.ndarray, np.ndarray]:
         """Return (least, greatest) of each binding (n,): the inclusive bounds of the column after the keys."""
-        least, greatest = np.full(batch.size, LOWEST), np.full(batch.size, HIGHEST)
+        least, greatest = np.full(batch.size, LOWEST), np.full(batch.size, HIGHEST)  # without terms there is no bound
         for term in self.least:
             np.maximum(least, evaluate(term, batch.columns, batch.size, context.values), out=least)
         for term in self.greatest:
@@ -318,7 +319,7 @@ class EarlyProjection:
     def __call__(self, batch: Batch, context: Context):
         if self.deduplicates is None and batch.size > MIN_SAMPLED_BINDINGS:
             self.deduplicates = batch.repeats(self.keep)
-        if self.deduplicates is False or batch.size < 2:
+        if self.deduplicates is False or batch.size < 2:  # while it is unknown, batches are deduplicated
             yield Batch(batch.size, batch.columns.only(self.keep))
         else:
             yield batch.distinct(self.keep)
@@ -359,7 +360,7 @@ class Unpack:
 
     def __call__(self, batch: Batch, context: Context):
         ids = evaluate(self.record, batch.columns, batch.size, context.values)
-        batch, ids = batch.where(ids != 0), ids[ids != 0]
+        batch, ids = batch.where(ids != 0), ids[ids != 0]  # 0 is nil
         if self.branch:
             tags, payloads = branches.tags_and_payloads(ids, context.values)
             batch, ids = batch.where(tags == self.tag), payloads[tags == self.tag]

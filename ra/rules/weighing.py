@@ -52,7 +52,8 @@ def extreme_only(body: list, op: str, target: Term | None) -> list:
     last = body[-1] if body else None
     if op not in ("min", "max") or not isinstance(target, Var) or target.kind != Kind.NUMBER or type(last) is not Join:
         return body
-    # an Extreme ignores bounds, and yields one tuple of a key
+    # An Extreme ignores bounds, and yields one tuple of a key in each block, so the target must be all that the join binds.
+    # Numbers are in the order of their bits; the values of other kinds are not.
     if last.part == "share" or last.least or last.greatest or last.binds != ((len(last.keys), target.name),):
         return body
     return [*body[:-1], Extreme(last, op == "max")]

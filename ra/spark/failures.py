@@ -133,4 +133,4 @@ def _cause(text: str) -> str:
     python_errors = [line for line in lines if ": " in line and line.split(":")[0].isidentifier()]
     java_causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
     task_failures = re.findall(r"most recent failure: .*?\): (\S+: \S.*)", text)
-    return [*(lines[:1] or [text]), *java_causes, *task_failures, *python_errors][-1]
+    return [*(lines[:1] or [text]), *java_causes, *task_failures, *python_errors][-1]  # the most specific kind is last

@@ -84,6 +84,7 @@ def receive_files(records: list) -> list:
         else:
             rest.append(record)
     for path, pieces in arrived.items():
+        # an incomplete file stays missing, so the job is repeated; an existing one has the same content
         if sum(len(piece.data) for piece in pieces) == pieces[0].size and not os.path.exists(path):
             with private.open_replacing(path) as file:
                 for piece in pieces:
@@ -117,6 +118,7 @@ def shipment(jobs, partition: int, path: str, lacking: str | None):
     for seconds in TASK_SECONDS:
         files_by_place = dict(jobs.collect(jobs.everywhere(ListFolder(folder, seconds))))
         if any(name in files for files in files_by_place.values()):
+            # `not_sent` grows, so that of several places with a file only the first sends it
             present = (files for (host, *_), files in files_by_place.items() if host == lacking)
             wanted, not_sent = {}, set().union(*present)
             for place, files in files_by_place.items():
