@@ -270,8 +270,9 @@ class Chunked(Block):
 
 def _directory_layout(words: np.ndarray, rest: int, most: int = 0) -> tuple[int, int, int]:
     """Return (base, coarse, number of entries) of a directory of sorted words: its entry i is for the words with
-    ((word >> rest) - base) >> coarse == i. If an entry for each key would be more than two a word, there are at most `most`, by
-    default one a word: four times as many take 16 ns a word longer to make, and save up to 25 ns a search (2026-11)."""
+    ((word >> rest) - base) >> coarse == i. If an entry for each key would be more than two a word and 64, there are at most
+    `most`, by default one a word: four times as many take 16 ns a word longer to make, and save up to 25 ns a search
+    (2026-11)."""
     base, limit = int(words[0]) >> rest, most or words.size
     span = (int(words[-1]) >> rest) - base
     coarse = max(0, span.bit_length() - limit.bit_length() + 1) if span >= 2 * words.size + 64 else 0

@@ -56,7 +56,7 @@ LANE, SHIFT, BITS, LOW, SPAN = range(5)  # the columns of `Packing.layout`, whic
 def _pack_uncompiled(words, columns, layout):
     """The numpy version of `pack_fields`, for small arrays. layout (arity, 5): (lane, shift, bits, minimum, span) of each
     column."""
-    for column, (lane, shift, bits, low, _) in zip(columns, layout, strict=False):
+    for column, (lane, shift, bits, low, _) in zip(columns, layout, strict=False):  # a search key has fewer columns
         if bits:
             words[lane] |= (column.view(np.uint64) - low.view(np.uint64)) << shift.view(np.uint64)
 

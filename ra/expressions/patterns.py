@@ -197,7 +197,7 @@ def _character(escape: str) -> str:
         if code > 255:
             raise BadRegularExpression(f"\\{escape} is not a byte")
         return chr(code)
-    if escape[0] == "c" and len(escape) == 2:
+    if escape[0] == "c" and len(escape) == 2:  # \cA is the control character 1
         return chr(ord(escape[1]) % 32)
     if escape in _CONTROLS:
         return _CONTROLS[escape]

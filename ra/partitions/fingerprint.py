@@ -33,6 +33,7 @@ class Fingerprint:
     values: "Lookups"  # the symbols and records that the ids denote
 
     def __call__(self, columns: np.ndarray) -> int:
+        """Return the fingerprint of distinct tuples (arity, n): the sum of their hashes and their number, modulo 2^64."""
         types = [type_ for _, type_ in self.relation.attributes]
         contents = [self._contents(column, type_.name, type_.kind) for column, type_ in zip(columns, types, strict=True)]
         words = combined(np.array(contents, np.int64).reshape(columns.shape))

@@ -153,7 +153,7 @@ class RunGroups:
             try:
                 self._run(number, report)
             except EvaluationError as error:
-                report.error = self._evaluated_rule, str(error)
+                report.error = self._evaluated_rule, str(error)  # noted by `_step`
             report.seconds = time.perf_counter() - begun
             if isinstance(self.world.values, SharedValues):  # the driver's own `Values` need not learn what they have
                 report.added = self.world.values.added()
@@ -275,6 +275,7 @@ def _half_table(table: Table, home: Home, key: tuple, before_key: bool) -> Table
     """Return a table of the groups before `key` if `before_key`, else of the groups from it on."""
 
     def selected(block: Block) -> Block:
+        """Return the tuples of the chosen groups, by lexicographic order of the key."""
         before = np.zeros(block.size, np.bool_)
         is_equal = np.ones(block.size, np.bool_)
         for place, value in enumerate(key):

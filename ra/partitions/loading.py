@@ -52,6 +52,7 @@ class SendToIndexes:
     partitions: int
 
     def __call__(self, partition, records):
+        """Yield (partition, parcel) for each piece of this partition's tuples, tagged by relation and index."""
         for name, source in self.sources.items():
             for number, index in enumerate(self.indexes[name]):
                 for block in tuples_of(source, partition, self.partitions, index.order):
@@ -68,6 +69,7 @@ class StoreIndexes:
     root: str
 
     def __call__(self, partition: int, records: list) -> Iterator[Born]:
+        """Store the parcels of each index, and yield a `Born` for each index that gets tuples here."""
         for name, indexes in self.indexes.items():
             for number, index in enumerate(indexes):
                 if (arrived := parcels.received_block(records, f"{name}/{number}")) is not None:
@@ -95,6 +97,7 @@ class WriteReordered:
     label: str
 
     def __call__(self, partition, records):
+        """Return [stored blocks]: the home blocks themselves if they have this order, else one new block."""
         if self.relation.home.order == self.order:
             return [self.relation.home.full[partition]]
         blocks = list(blocks_of(self.relation, partition, self.order))

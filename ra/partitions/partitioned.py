@@ -47,6 +47,7 @@ class PartitionedIndex:
     copied: Parts = field(default_factory=list)  # the tuples of copied buckets on partitions that are not their home
 
     def __post_init__(self):
+        """Make an empty part a list of blocks for each partition, and empty sizes a zero for each slot."""
         for part in ("full", "delta", "new", "copied"):
             if not getattr(self, part):
                 setattr(self, part, [[] for _ in range(self.map.partitions)])

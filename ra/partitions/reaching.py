@@ -95,6 +95,7 @@ class CountGroups:
     reached: Reachability
 
     def __call__(self, partition, pieces):
+        """Yield the `PieceReport` of each piece, given as (partition, number)."""
         for piece in pieces:
             begun, report, levels = time.perf_counter(), PieceReport(piece[0]), self.reached.empty_levels()
             for batch, seen, touched in self.reached.batches(piece, levels):
@@ -154,5 +155,5 @@ class WriteGroups:
         (partition, number), written = piece, report.blocks[self.name]
         written += store(os.path.join(self.root, str(partition), f"{self.name}-{self.label}-{number}-{len(written)}"), block)
         first_tuples = Block(self.packing, np.ascontiguousarray(block.words[:, np.cumsum(sizes) - sizes]))
-        slots = parcels.slots_of_block(first_tuples, 1, self.map)
+        slots = parcels.slots_of_block(first_tuples, 1, self.map)  # by the carried column: a group is in one slot
         report.sizes[self.name] += np.bincount(slots, weights=sizes, minlength=self.map.buckets).astype(np.int64)

@@ -112,7 +112,7 @@ class Choice(Reduction):
             values = [np.ascontiguousarray(columns[column]) for column in key]
             for block in known((*key, *(place for place in range(len(columns)) if place not in key))):
                 lows, highs = block.ranges(values, size)
-                free &= lows == highs
+                free &= lows == highs  # no known tuple begins with the key
         return free
 
 

@@ -23,7 +23,7 @@ def group_bindings(batch: Batch, outer: tuple[str, ...]) -> tuple[Batch, np.ndar
     if not outer:
         return Batch(1, {}), np.zeros(batch.size, np.int64)
     columns = [batch.columns[name] for name in outer]
-    block = Block.of(columns, batch.size)
+    block = Block.of(columns, batch.size)  # of the distinct bindings: a group's number is its position there
     inverse, _ = block.ranges(columns, batch.size)
     return Batch(block.size, dict(zip(outer, block.columns(), strict=True))), inverse
 
@@ -51,6 +51,7 @@ class Aggregated:
     bound: bool = False  # True if the result is compared with a bound value, False if it is new
 
     def __call__(self, batch: Batch, context: Context):
+        """Yield the bindings that have a result, with it. Without outer variables, all cores fold one group."""
         groups, group = group_bindings(batch, self.outer)
         if not self.outer and self.literal.init is None:  # one group, number 0, over all tuples
             results, present = folded(self.steps, (), (self.literal,), context).reductions[0].results()

@@ -42,6 +42,7 @@ class Columns(Mapping[str, np.ndarray]):
         self.gathered, self.pending = gathered, {} if pending is None else pending
 
     def __getitem__(self, name: str) -> np.ndarray:
+        """Return a column. A pending one is gathered, once."""
         column = self.gathered.get(name)
         if column is None:
             source, rows = self.pending[name]

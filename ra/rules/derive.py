@@ -141,9 +141,9 @@ def derivation_slices(derivation: Derivation, context: Context, cores: int, leas
         if join is None or pairs is None:
             for number in range(count):
                 yield batch.slice(number * batch.size // count, (number + 1) * batch.size // count)
-        elif join.by_row(batch):
+        elif join.by_row(batch):  # each slice has all pairs of its carried values
             yield from Batch(pairs[2].size, pair=pairs).split_by_first(count)
-        else:
+        else:  # each slice has all pairs, of which the join makes the heads of a share of the new values
             for number in range(count):
                 yield Batch(pairs[2].size, pair=pairs, share=(number, count))
 

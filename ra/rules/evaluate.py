@@ -306,6 +306,7 @@ class Evaluate:
         move, tag = version.moves[segment], version.tag(segment + 1)
 
         def tuples_of(batch: Batch):
+            """Return lists for a segment that reads them, else (columns, size), aggregated if the move is partial."""
             if isinstance(batch, Listed) and version.takes_lists(segment + 1):
                 return batch
             if move.partial is not None:  # the number differs from those of all other batches, on all partitions

@@ -88,6 +88,7 @@ def folded(steps: list, keys: tuple[str, ...], literals: tuple[Aggregate, ...], 
     foldings, idle, lock = [total], [total], threading.Lock()  # one folding for each thread; idle: those that none uses
 
     def fold(slice_: Batch) -> None:
+        """Run the steps after the first on a slice of its bindings, and add them to a folding that no other thread uses."""
         with lock:
             own = idle.pop() if idle else None
         if own is None:
@@ -153,6 +154,7 @@ class Streamed:
         return self.derivation.steps
 
     def __call__(self, batch: Batch, context: Context):
+        """Yield the rule's heads as bindings of the needed columns, in batches of the context's size."""
         first, *rest = self.steps
         for made in run_steps([replace(first, batch_size=context.batch_size), *rest], batch, context):
             terms = [(name, self.derivation.head[place]) for place, name in self.binds]

@@ -236,7 +236,7 @@ class Join:
         (key, carried, new), (number, cursor, _) = self.composed, resume_at
         if batch.block is not None and batch.names == (carried, key):  # sorted by the carried column
             greatest = block.greatest_second
-            if greatest >= MAX_DENSE_IDS:
+            if greatest >= MAX_DENSE_IDS:  # the bitmap of the new values would be too large
                 return False
             inner = np.ascontiguousarray(block.words[0])
             heads = local_join_by_row.compose(batch.block.words[0], inner, block.directory(32), greatest, cursor, batch_size)
@@ -248,7 +248,7 @@ class Join:
             return False
         outer = outer_block.words[0]
         domain = int((outer & np.uint64(0xFFFFFFFF)).max(initial=0)) + 1
-        if domain > MAX_DENSE_IDS:
+        if domain > MAX_DENSE_IDS:  # the bitmap of the carried values would be too large
             return False
         inner = np.ascontiguousarray(block.words[0])
         heads = local_join.compose(outer, inner, 32, domain, cursor, batch_size)
@@ -317,6 +317,7 @@ class EarlyProjection:
     sliceable = True
 
     def __call__(self, batch: Batch, context: Context):
+        """Yield the projected bindings, deduplicated unless an earlier batch has shown that this has little effect."""
         if self.deduplicates is None and batch.size > MIN_SAMPLED_BINDINGS:
             self.deduplicates = batch.repeats(self.keep)
         if self.deduplicates is False or batch.size < 2:  # while it is unknown, batches are deduplicated
@@ -359,6 +360,7 @@ class Unpack:
     tag: int = 0
 
     def __call__(self, batch: Batch, context: Context):
+        """Yield the bindings whose record is of the branch and not nil, with its fields."""
         ids = evaluate(self.record, batch.columns, batch.size, context.values)
         batch, ids = batch.where(ids != 0), ids[ids != 0]  # 0 is nil
         if self.branch:

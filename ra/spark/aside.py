@@ -28,6 +28,7 @@ class BackgroundCall:
     error: BaseException | None = None
 
     def __call__(self) -> None:
+        """Make the call, and set `result` or `error`, then `done`."""
         try:
             self.result = self.call()
         except BaseException as error:  # any: the thread that waits raises it

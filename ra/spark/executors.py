@@ -55,6 +55,7 @@ class Watch:
     """
 
     def __init__(self, sc, tag: str, restarts: int = 0):
+        """tag: the tag of the call's jobs; restarts: how often the call has been repeated."""
         self.sc, self.tag, self.restarts = sc, tag, restarts
         self.begun, self.done = threading.Event(), threading.Event()  # set when the call begins, and when it has ended
         self.known: set[str] = set()  # executors
@@ -151,6 +152,7 @@ def _watched(
     monitoring = threads.monitor.submit(watch) if on_cluster else None
 
     def tagged_call() -> Result:
+        """Make the call in the thread that runs this, whose jobs get the calling thread's properties and the tag."""
         if on_cluster:
             watch.await_executors()
         sc._jsc.sc().setLocalProperties(properties)
@@ -171,7 +173,8 @@ def _watched(
 
 
 def _describe(sc, group: str | None, description: str) -> None:
-    """Describe the next jobs of this thread on Spark's page."""
+    """Describe the next jobs of this thread on Spark's page. A group that the thread has already stays, and a description that
+    it has is put before."""
     if not description:
         return
     if own := sc.getLocalProperty("spark.job.description"):

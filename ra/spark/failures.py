@@ -77,7 +77,7 @@ def job_failure(error: Exception, sc=None, folder: str | None = None) -> Excepti
     text = str(error)
     if isinstance(error, PACKAGE_ERRORS):
         return error
-    if sc is not None and lost.is_lost(sc):
+    if sc is not None and lost.is_lost(sc):  # this is then the cause of the report
         return lost.lost_error(sc._gateway)
     if any(disk_full_text in text for disk_full_text in DISK_FULL_TEXTS):
         return disk_full(sc, folder)

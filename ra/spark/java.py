@@ -142,7 +142,7 @@ def _start_java(command: list[str], report_path: str, output, given_up: threadin
 
     # as pyspark sets them for the process that it starts
     env = os.environ | {"SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": report_path}
-    if heap_bytes() < MAX_HEAP_BYTES:
+    if heap_bytes() < MAX_HEAP_BYTES:  # memory is limited: spark-submit's own Java and the C library take less, too
         env |= {"SPARK_LAUNCHER_OPTS": " ".join(SMALL_OPTIONS), "MALLOC_ARENA_MAX": "2"}
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output, stderr=output, env=env, start_new_session=True)
     leftovers.add_process(process)

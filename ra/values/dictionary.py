@@ -359,6 +359,7 @@ class Dictionary:
 
     def _merge_last_two(self, segments: list[Segment]) -> bool:
         """Merge the last two segments of a list if the last is more than half as large; True if they were merged."""
+        # the initial segments stay, as they may be mapped files
         if len(segments) - self._initial < 2 or len(segments[-2]) >= 2 * len(segments[-1]):
             return False
         first, second = segments[-2:]
