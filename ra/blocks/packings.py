@@ -110,7 +110,7 @@ def _for_kernels(columns: Columns, packing: Packing, size: int) -> Iterator[tupl
 def bounds_of(columns: Columns) -> Bounds:
     """Return the least and the greatest value of each column; (0, 0) for an empty column."""
     if not len(columns) or not columns[0].size:
-        return ((0, 0),) * len(columns)
+        return ((0, 0),) * len(columns)  # any bounds would do: no value has to fit
     array = as_one_array(columns, columns[0].size)
     if array is not None and columns[0].size <= FEW:  # one call of a kernel for all columns
         return tuple(map(tuple, kernels.bounds(array).tolist()))

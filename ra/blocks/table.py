@@ -29,7 +29,7 @@ def snapshot(table: TableLike) -> TableLike:
     """Return a copy of a table that may then change independently. Blocks are immutable, so the copy shares them."""
     other = copy.copy(table)
     vars(other).update({name: value.copy() for name, value in vars(table).items() if isinstance(value, dict | list)})
-    other.reduction = copy.copy(table.reduction)
+    other.reduction = copy.copy(table.reduction)  # it may have state that changes with the table
     return other
 
 
@@ -190,7 +190,7 @@ class Table:
 
     def fresh_block(self, block: Block, lock=NO_LOCK) -> Block:
         """Return the tuples of a block in home order that were unknown when the iteration began."""
-        bounds = self._bounds_of(block)
+        bounds = self._bounds_of(block)  # before the lock, as it may read all tuples
         with lock:
             self._make_room_for(block, bounds)
             packing, known = self._ordered(self.home), self._blocks_before_iteration()

@@ -13,7 +13,7 @@ def _emit(sources, indptr, targets, seen, front, fresh, todo, later, touched, en
     """Search as `reach` does, for ends.size steps from `sources` (x): step k appends its words z << shift | x to `out` at
     ends[k], and advances ends[k]. `seen`, `front` and `fresh` are zero on entry and on return."""
     waiting = touched_count = 0
-    for g in range(sources.size):
+    for g in range(sources.size):  # a source is in front, but not seen: a cycle may lead back to it
         if front[sources[g]] == 0:
             todo[waiting] = sources[g]
             waiting += 1

@@ -123,7 +123,7 @@ def harvest(seen, touched):
             counts[lowest_bit(word)] += 1
             word &= word - np.uint64(1)
     ends = np.cumsum(counts)
-    filled = ends - counts
+    filled = ends - counts  # where the next node of each group is written
     zs = np.empty(ends[LANES - 1], np.int64)
     for z in touched:
         word = seen[z]

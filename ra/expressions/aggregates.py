@@ -38,6 +38,7 @@ class GroupReduction:
     groups: their number, which may `grow`; counts, values: of each group, the number of rows and the aggregate so far."""
 
     def __init__(self, op: str, kind: Kind, groups: int):
+        """Make the aggregates of `groups` groups without rows. A count needs no values, only the counts."""
         self.op, self.kind = op, kind
         self.counts = np.zeros(groups, np.int64)
         self.exact = op == "mean" or (op == "sum" and kind == Kind.FLOAT)  # added as floats, in the order of the rows

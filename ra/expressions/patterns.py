@@ -144,7 +144,7 @@ def _portable_expression(pattern: str, end: str) -> str:
         if match := _QUANTIFIER.match(pattern, at):
             out.append(match[0])
             at = match.end()
-            if _QUANTIFIER.match(pattern, at):
+            if _QUANTIFIER.match(pattern, at):  # ECMAScript has no a*+, which to Python is a possessive quantifier
                 raise BadRegularExpression(f"nothing to repeat at byte {at}")
             continue
         match = _TOKEN.match(pattern, at)

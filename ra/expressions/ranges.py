@@ -56,5 +56,5 @@ def range_values(start: np.ndarray, step: np.ndarray, rows: np.ndarray, nth: np.
     with np.errstate(all="ignore"):
         moved = nth.astype(start.dtype, copy=False)
         moved = moved if (step == 1).all() else moved * step.take(rows)
-        is_same = (start[1:] == start[:-1]).all()
+        is_same = (start[1:] == start[:-1]).all()  # numpy then adds the one start to all rows
         return as_bits(moved + (start[:1] if is_same else start.take(rows)))

@@ -118,7 +118,7 @@ def _unite_rows(outer, outer_masks, cursor, inner, inner_masks, base, coarse, st
     """Make whole rows of heads (x, z) from the chunks outer[cursor:] of (x, y), and those of (y, z) in inner, until they might
     not fit. Return (number of chunks, cursor). Each name is that of the chunks' keys, with `_masks` that of their masks. base,
     coarse, starts: the directory of inner's rows. `seen` and `cells` are all zero on entry and on return."""
-    filled = 0
+    filled = 0  # below `room`, one more row fits, which has at most seen.size chunks
     room, groups, step = out.size - seen.size - MAX_INSERTION_SORTED_WORDS, np.uint64(starts.size - 1), np.uint64(coarse)
     while cursor < outer.size and filled < room:
         # low > high: no chunk of the row is in the bitmap yet
@@ -131,7 +131,7 @@ def _unite_rows(outer, outer_masks, cursor, inner, inner_masks, base, coarse, st
                 key = above | lowest_bit(word)
                 word &= word - ONE
                 group = (key - base) >> step
-                if key < base or group >= groups:
+                if key < base or group >= groups:  # inner has no such row
                     continue
                 begin, end = starts[np.int64(group)], starts[np.int64(group) + 1]
                 if coarse:  # the entry is for several rows
@@ -188,7 +188,7 @@ def _match_chunks(outer, inner, inner_masks, most):
 def _unite_columns(outer, outer_masks, pairs, starts, ends, cursor, out, out_masks, seen, cells):
     """Make whole rows of heads, those of one z, from pairs[cursor:] until they might not fit. Return (number of chunks,
     cursor). outer, outer_masks: chunks of (y, x); pairs, starts, ends: the result of `_match_chunks`, pairs sorted."""
-    filled, room = 0, out.size - seen.size - MAX_INSERTION_SORTED_WORDS
+    filled, room = 0, out.size - seen.size - MAX_INSERTION_SORTED_WORDS  # see `_unite_rows`
     while cursor < pairs.size and filled < room:
         # low > high: no chunk of the row is in the bitmap yet
         z, first, low, high = pairs[cursor] >> HALF, filled, np.int64(seen.size), np.int64(-1)

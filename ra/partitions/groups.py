@@ -253,7 +253,7 @@ def split_piece(state: PieceState, homes: dict[str, Home]) -> list[PieceState]:
 def _median_key(state: PieceState, homes: dict[str, Home]) -> tuple | None:
     """Return the carried columns of a group such that about half of the tuples are in groups before it; None if the sampled
     tuples are of one group."""
-    samples = []
+    samples = []  # (keys of sampled tuples, the number of tuples that each stands for)
     for name, table in state.tables.items():
         for block in table.blocks("all", table.home):
             if block.size:

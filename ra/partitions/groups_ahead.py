@@ -84,8 +84,9 @@ def _run_steps(waiting, indptr, targets, seen, front, fresh, todo, later, touche
     """Run up to `steps` iterations from `front`: for each node, the bits of the groups with a new tuple that ends there.
 
     Sets `born` to the bits of all new tuples, and `front` to those of the last iteration; levels[k] grows by the number of
-    tuples of iteration k. todo[:waiting]: the nodes with a bit in front; fresh, later: work space. Returns the number of
-    entries in `touched`.
+    tuples of iteration k. seen: the bits of the known tuples, to which new ones are added; touched[:entries]: the nodes with a
+    bit in seen. todo[:waiting]: the nodes with a bit in front; fresh, later: work space. Returns the number of entries in
+    `touched`.
     """
     step = 0
     while waiting and step < steps:
@@ -213,10 +214,10 @@ class GroupsAhead:
         for settled, fresh, end in iterate_groups(whole, known, indptr, targets, self.steps, levels, cursor):
             parts.append((settled, fresh))
             new_count += settled.size + fresh.size
-            report.received += end - cursor
+            report.received += end - cursor  # the tuples read
             cursor = end
             if self.threshold is not None and new_count > self.threshold and end < whole.size:
-                report.facts["cursor"] = end
+                report.facts["cursor"] = end  # None, as at first, if no group remains
                 break
         report.facts["births"] = np.trim_zeros(levels, "b").tolist()
         empty = np.empty(0, np.uint64)

@@ -83,7 +83,7 @@ class StoreIndexes:
                         new=[],  # only the index is new: the relation has had these tuples before, so no delta gets them
                         sizes=slot_sizes,
                         count=arrived.size,
-                        report=Report("insert", partition, arrived.size),
+                        report=Report("insert", partition, received=arrived.size),
                     )
 
 

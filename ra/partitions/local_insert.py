@@ -44,7 +44,7 @@ def insert_tasks(relations: list[PartitionedRelation], label: str, root: str, fi
     directory of the runs on each host; first_joins: the first joins of new tuples, to estimate their work."""
     has_others, first_joins = any(len(relation.indexes) > 1 for relation in relations), first_joins or {}
     others = [InsertOthers(relations, label, root, first_joins)] if has_others else []
-    return [Insert(relations, label, root, has_others, first_joins), *others]
+    return [Insert(relations, label, root, forward=has_others, first_joins=first_joins), *others]
 
 
 def absorb(relations: dict[str, PartitionedRelation], results) -> None:
@@ -87,7 +87,7 @@ class Insert:
         tag = f"{relation.name}/0"  # 0: the home index
         arrived = parcels.received_block(records, tag)
         path = os.path.join(self.root, str(partition), f"{relation.name}-0-{self.label}")
-        report = Report("insert", partition, parcels.arrived_count(records, tag))
+        report = Report("insert", partition, received=parcels.arrived_count(records, tag))
         if relation.reduction:
             return self._insert_reduced(relation, partition, arrived, path, report)
         home = relation.home
@@ -160,7 +160,8 @@ class InsertOthers:
                 full += store(path + "-settled", settled) if settled is not None else []
                 new = list(index.new[partition]) + (store(path, arrived) if arrived is not None else [])
                 size = sum(block.size for block in (arrived, settled) if block is not None)
-                report = Report("insert", partition, size, size, seconds=time.perf_counter() - begun, clock=clock)
+                seconds = time.perf_counter() - begun
+                report = Report("insert", partition, received=size, sent=size, seconds=seconds, clock=clock)
                 report.facts["arrived"] = size
                 fresh, pairs = count_by_slot(arrived, index, self.first_joins.get((relation.name, number), []), partition)
                 sizes = fresh + count_by_slot(settled, index)[0]

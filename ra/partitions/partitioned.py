@@ -75,7 +75,7 @@ class PartitionedIndex:
     def joins_in_place(self, placement: BucketMap, one: bool = False) -> bool:
         """True if each tuple that `placement` assigns to a bucket is on a partition that has all of this index's bucket of the
         same number, or with `one` a subbucket of it. Then both can be joined without a shuffle."""
-        if not one and (self.map.subbuckets > 1).any():
+        if not one and (self.map.subbuckets > 1).any():  # the subbuckets of a bucket may be on several partitions
             return False
         if placement.homes == self.map.homes:
             return True

@@ -61,7 +61,8 @@ class StepsAhead:
     budget: int
 
     def __call__(self, partition, records):
-        """Run steps on one partition. Yields the parcels of each step's heads, and the report for all partitions."""
+        """Run steps on one partition. Yields the parcels of each step's heads, and the report for all partitions, as each
+        inserts the steps that all have finished."""
         costs = {version.number: [0.0, 0] for version in self.versions}  # seconds and heads of each version
         begun, report = time.perf_counter(), Report("run-ahead", partition, facts={"steps": 0, "costs": costs})
         derived = {version.derivation.relation for version in self.versions}

@@ -145,7 +145,7 @@ class Candidates:
             chosen = first_of_keys(columns, columns[0].size, self.choice.keys)
             self.collected = Table(self.table.arity)
             self.collected.insert([column[chosen] for column in columns], int(chosen.sum()))
-        self.most = max(MAX_CANDIDATES, 2 * self.collected.count)
+        self.most = max(MAX_CANDIDATES, 2 * self.collected.count)  # if few are dropped, the next attempt is later
 
     def _sorted(self) -> list[np.ndarray]:
         """Return the columns of all candidates in the order of preference."""

@@ -77,7 +77,7 @@ class Classes(Reduction):
         old[places] = places[before.roots]
         sizes, sizes_before = np.bincount(roots), np.bincount(old[old >= 0])
         size = int((sizes * sizes).sum() - (sizes_before * sizes_before).sum())  # a class of n has n * n pairs
-        starts = np.concatenate([[0], np.cumsum(sizes[sizes > 0])])
+        starts = np.concatenate([[0], np.cumsum(sizes[sizes > 0])])  # a place that is no root has the size 0
         pairs = [np.empty(size, np.int64), np.empty(size, np.int64)]
         _pair_up(members, np.argsort(roots, kind="stable"), old, starts, *pairs)
         return pairs, size

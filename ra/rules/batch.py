@@ -42,6 +42,7 @@ class Batch:
         joined: int = 0,
         share: tuple[int, int] = (0, 1),
     ):
+        """columns, pair: the bindings, in one form or the other; the rest: see the class."""
         self.size, self.resume_at, self.joined, self.share = size, resume_at, joined, share
         self._columns: Columns | None = Columns(columns) if isinstance(columns, dict) else columns
         self.names: tuple[str, str] | None = None

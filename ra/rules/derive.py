@@ -71,6 +71,7 @@ class Sink:
     """
 
     def __init__(self, table, lock=NO_LOCK, fresh: list[Block] | None = None):
+        """Make an empty buffer: of columns (`buffered_rows` rows), and of blocks (`buffered_words` words)."""
         self.table, self.lock, self.taken, self.words, self.born, self.fresh = table, lock, 0, 0, 0, fresh
         self.buffered_columns: list[Sequence[np.ndarray]] = []
         self.buffered_blocks: list[Block] = []

@@ -347,7 +347,7 @@ class Evaluate:
             selected = (block.column(move.names.index(OFFER)) + move.turn) % len(move.to)
             return self._moved_by_offer(block, selected, move.to, tag)
         if isinstance(move.to, BucketMap):
-            if move.one and not move.copies:
+            if move.one and not move.copies:  # with `one`, the key is the first columns, as in a home index
                 return parcels.to_home(block, len(move.key), move.to, tag)
             if move.one or move.rest:
                 rest = range(len(move.key), block.arity) if move.one else move.rest

@@ -66,7 +66,7 @@ class Folding:
 
     def batches(self) -> Iterator[Batch]:
         """Yield the groups with bindings: their keys, and the results of the aggregates."""
-        results = [reduction.results()[0] for reduction in self.reductions]
+        results = [reduction.results()[0] for reduction in self.reductions]  # present for each group with bindings
         nonempty = self._nonempty_groups()
         for begin in range(0, nonempty.size, MAX_BATCH_BINDINGS):
             numbers = nonempty[begin : begin + MAX_BATCH_BINDINGS]

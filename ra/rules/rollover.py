@@ -61,6 +61,7 @@ class BatchIterator:
     """
 
     def __init__(self, steps: list, context: Context, frames: list[Frame] | None = None):
+        """frames: the remaining work that `store` has written; by default all of it, from the empty binding on."""
         self.steps, self.context, self.joined = steps, context, 0
         self._uncounted = 0  # pairs compared for a batch that has not been used
         self.frames = frames if frames is not None else [Frame(0, unit())]
@@ -106,8 +107,9 @@ class BatchIterator:
         return output
 
     def store(self, path: str) -> Run:
-        """Write the frames to a file. A batch that has not been taken is not written, as the step that it came from makes it
-        again. Neither is the first step's output, if its input is a single binding: scanning it again costs nothing."""
+        """Write the frames to a file; the iterator is not used afterwards. A batch that has not been taken is not written, as the
+        step that it came from makes it again. Neither is the first step's output, if its input is a single binding: scanning it
+        again costs nothing."""
         if len(self.frames) > 1 and self.frames[-1].step == len(self.steps):
             self.frames.pop()
             self.frames[-1].resume_at = self.frames[-1].before_last

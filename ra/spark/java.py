@@ -144,6 +144,7 @@ def _start_java(command: list[str], report_path: str, output, given_up: threadin
     env = os.environ | {"SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": report_path}
     if heap_bytes() < MAX_HEAP_BYTES:  # memory is limited: spark-submit's own Java and the C library take less, too
         env |= {"SPARK_LAUNCHER_OPTS": " ".join(SMALL_OPTIONS), "MALLOC_ARENA_MAX": "2"}
+    # it ends when its standard input is closed, and Ctrl-C does not reach its own session
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output, stderr=output, env=env, start_new_session=True)
     leftovers.add_process(process)
     until = time.monotonic() + MAX_START_SECONDS

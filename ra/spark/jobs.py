@@ -196,7 +196,7 @@ def task_name(task) -> str:
     >>> task_name(sorted), task_name(RemoveStore(None)), task_name(functools.partial(sorted))
     ('sorted', 'remove store', 'sorted')
     """
-    task = getattr(task, "func", task)
+    task = getattr(task, "func", task)  # of a functools.partial
     name = getattr(task, "__name__", type(task).__name__)
     return re.sub("(?<=[a-z])(?=[A-Z])", " ", name).replace("_", " ").strip().lower()
 

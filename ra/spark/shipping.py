@@ -97,6 +97,7 @@ def files_in(folder: str) -> dict[str, int]:
     """Return the sizes of the complete files in a folder of this host, by name."""
     with contextlib.suppress(FileNotFoundError):
         files = [entry for entry in os.scandir(folder) if entry.is_file()]
+        # no tokens of shipments, and no files that are being written
         complete = [file for file in files if not file.name.startswith(".") and ".partial" not in file.name]
         return {file.name: file.stat().st_size for file in complete}
     return {}

@@ -275,7 +275,7 @@ class Values(Lookups):
         if isinstance(self._symbols, SymbolTable):
             segments = [Segment.of(strings, hashes) for strings, hashes in self._symbols.parts()]
             self._symbols = SymbolLexicon(Strings, 0, dense=len(self._symbols))
-            self._symbols.segments += segments
+            self._symbols.segments += segments  # not initial ones, which are never merged
 
 
 @dataclass
@@ -374,7 +374,7 @@ class SharedValues(Lookups):
 
     def added(self) -> AddedValues:
         """Return the content that this worker has added, for `Values.learn`."""
-        content = {key: lexicon.added() for key, lexicon in self._opened.items()}
+        content = {key: lexicon.added() for key, lexicon in self._opened.items()}  # by `Strings`, or the arity of records
         symbols = content.pop(Strings, None)
         records = {arity: rows for arity, rows in content.items() if isinstance(arity, int) and rows is not None}
         return AddedValues(symbols, records)
