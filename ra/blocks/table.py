@@ -77,7 +77,7 @@ class Table:
         for order, blocks in full.items():
             ordered = table.packing.ordered(order)
             table.full[order] = sorted((block.repacked(ordered) for block in blocks), key=lambda block: -block.size)
-            table.max_blocks = max(table.max_blocks, len(blocks) + MAX_BLOCKS)  # many given blocks alone cause no merge
+            table.max_blocks = max(table.max_blocks, len(blocks) + MAX_BLOCKS)  # their number alone causes no merge
         if any(block.size for block in delta):
             table.delta[home] = merge_blocks([block.repacked(packing) for block in delta], packing)
         return table

@@ -166,7 +166,7 @@ def mark_reached(indptr, targets, moments, moment, component, count, bits, width
     edge or more, the node with bits[node] = b. Nodes whose bit is outside of [0, 64 * width) are not marked. One pass over the
     edges: `width` words for each that leads to another component. moment: BEFORE or AFTER."""
     # Group the nodes by component with a counting sort: those of c are members[firsts[c] : firsts[c + 1]].
-    firsts = np.zeros(count + 2, np.int64)
+    firsts = np.zeros(count + 2, np.int64)  # firsts[c + 1] is the next free position of c: see `turned`
     for c in component:
         firsts[c + 2] += 1
     for c in range(count):

@@ -272,7 +272,8 @@ def _median_key(state: PieceState, homes: dict[str, Home]) -> tuple | None:
 
 
 def _half_table(table: Table, home: Home, key: tuple, before_key: bool) -> Table:
-    """Return a table of the groups before `key` if `before_key`, else of the groups from it on."""
+    """Return a table of the groups before `key` if `before_key`, else of the groups from it on. The tuples in `new` are left
+    out, as the halves repeat the step."""
 
     def selected(block: Block) -> Block:
         """Return the tuples of the chosen groups, by lexicographic order of the key."""

@@ -110,7 +110,7 @@ class Insert:
         if arrived is None or not table.insert(arrived.columns(), arrived.size):
             sizes = np.zeros_like(home.sizes)
             return Born(relation.name, 0, partition, home.full[partition], home.new[partition], sizes, 0, report), {}
-        table.advance()
+        table.advance()  # the new and improved tuples are now the delta, one block
         delta, whole = table.blocks("delta", table.home)[0], union_of_blocks(table.blocks("all", table.home), table.arity)
         report.sent = delta.size
         sizes = count_by_slot(whole, home)[0]  # less those of before: a better value may be in another slot

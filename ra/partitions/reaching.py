@@ -48,7 +48,7 @@ class Reachability:
     groups: Replica
     begins: list[int]
     pieces: int  # the number of pieces of each partition
-    steps: int
+    steps: int  # the most steps of a group, of which its base is the first
     column: int  # the number of the carried column, 0 or 1
     arity: int = 2
 

@@ -107,9 +107,9 @@ class BatchIterator:
         return output
 
     def store(self, path: str) -> Run:
-        """Write the frames to a file; the iterator is not used afterwards. A batch that has not been taken is not written, as the
-        step that it came from makes it again. Neither is the first step's output, if its input is a single binding: scanning it
-        again costs nothing."""
+        """Write the frames to a file; the iterator is not used afterwards. A batch that has not been taken is not written, as
+        the step that it came from makes it again. Neither is the first step's output, if its input is a single binding:
+        scanning it again costs nothing."""
         if len(self.frames) > 1 and self.frames[-1].step == len(self.steps):
             self.frames.pop()
             self.frames[-1].resume_at = self.frames[-1].before_last
