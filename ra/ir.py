@@ -315,6 +315,7 @@ NULL_IS_ERROR, NULL_IS_SKIPPED = "error", "skip"  # values of `Relation.null`
 class Relation:
     """A declared relation: name(attribute: type, …).
 
+    qualifiers: the words after the attributes in the declaration, such as eqrel; span: the place of the declaration.
     lattice: the aggregate of the last attribute in recursion, for relations whose heads have min(…) or max(…) there; the other
     attributes are the key, and each key has one tuple.
     joins: the least upper bounds of the last attributes, if these are of user-defined lattices (see `ra.reduce.upper_bounds`).
@@ -411,11 +412,13 @@ class Program:
     """A checked program.
 
     relations: in the order of their declarations.
+    directives, pragmas: .input, .output and their like; the values of .pragma by key.
     texts: the texts of the source files, for messages.
     typed: the statements that declare types and functors.
     functors: the Python functions of the declared functors.
     sums: for each relation whose heads aggregate, (the aggregate of each column, the heads as
     `language.reductions.heads.Head`).
+    loops: the components that are evaluated in rounds.
     inlined: the statements of relations qualified `inline`.
     """
 

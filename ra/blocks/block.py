@@ -32,8 +32,8 @@ class Block:
 
     packing: Packing
     words: np.ndarray
-    _directories: dict[int, Directory] = field(default_factory=dict, repr=False)
-    searched_keys = 0  # by bisection, without a directory, so far
+    _directories: dict[int, Directory] = field(default_factory=dict, repr=False)  # by `rest`: see `directory`
+    searched_keys = 0  # the number of keys searched for by bisection, without a directory, so far
 
     @classmethod
     def of(cls, columns: Columns, size: int, packing: Packing | None = None) -> "Block":

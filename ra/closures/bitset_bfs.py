@@ -22,12 +22,12 @@ class Workspace(NamedTuple):
     """The arrays in which a search works, an element for each node: 48 bytes a node. They are arguments of the kernels, in this
     order; see `reach`."""
 
-    seen: np.ndarray
-    front: np.ndarray
-    fresh: np.ndarray
-    todo: np.ndarray
-    later: np.ndarray
-    touched: np.ndarray
+    seen: np.ndarray  # the groups, a bit each, that have reached each node
+    front: np.ndarray  # those that reached it in the last step
+    fresh: np.ndarray  # those that reach it in this step
+    todo: np.ndarray  # the nodes with a bit in front
+    later: np.ndarray  # the nodes with a bit in fresh
+    touched: np.ndarray  # the nodes with a bit in seen
 
     @classmethod
     def of(cls, nodes: int) -> "Workspace":

@@ -29,7 +29,7 @@ class Fingerprint:
     """
 
     relation: Relation
-    types: dict[str, Type]
+    types: dict[str, Type]  # by name, for the fields of records
     values: "Lookups"  # the symbols and records that the ids denote
 
     def __call__(self, columns: np.ndarray) -> int:

@@ -119,7 +119,7 @@ class PieceContext(TaskContext):
     """The context of rules on a piece: the stratum's relations have the piece's tuples; every host has all others
     completely."""
 
-    tables: dict = field(default_factory=dict)
+    tables: dict = field(default_factory=dict)  # the piece's tables, by relation of the stratum
 
     def blocks(self, relation: str, part: str, order) -> list[Block]:
         table = self.tables.get(relation)
@@ -130,7 +130,7 @@ class PieceContext(TaskContext):
 class RunGroups:
     """A task that evaluates pieces to the fixpoint, or for `steps` steps.
 
-    versions: the delta versions of all recursive rules.
+    world: the relations of other strata; versions: the delta versions of all recursive rules.
     homes: for each relation of the stratum; full, delta: the tuples of those that have any at the start.
     map: the bucket map of the results, with one subbucket a bucket; root, label: the directory and the names of the runs
     written.

@@ -89,7 +89,8 @@ class StoreIndexes:
 
 @dataclass
 class WriteReordered:
-    """A task that writes its partition's tuples of a relation in another column order, and returns [list of stored blocks]."""
+    """A task that writes its partition's tuples of a relation in another column order, and returns [list of stored blocks].
+    root, label: the directory of the runs on each host, and a part of their names."""
 
     relation: PartitionedRelation
     order: Order

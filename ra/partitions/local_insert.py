@@ -57,7 +57,8 @@ def absorb(relations: dict[str, PartitionedRelation], results) -> None:
 
 @dataclass
 class Insert:
-    """A task that drops the arrived tuples that the home index has, writes the others, and sends them to the other indexes."""
+    """A task that drops the arrived tuples that the home index has, writes the others, and sends them to the other indexes.
+    label, root, first_joins: see `insert_tasks`."""
 
     relations: list[PartitionedRelation]
     label: str
@@ -140,7 +141,8 @@ def forwarded(relation: PartitionedRelation, block: Block | None, partition: int
 
 @dataclass
 class InsertOthers:
-    """A task that inserts into the other indexes of each relation. The arriving tuples are known to be new."""
+    """A task that inserts into the other indexes of each relation. The arriving tuples are known to be new. label, root,
+    first_joins: see `insert_tasks`."""
 
     relations: list[PartitionedRelation]
     label: str

@@ -28,7 +28,8 @@ Parts = list[list[StoredBlock]]  # for each partition, its blocks
 @dataclass
 class PartitionedIndex:
     """All tuples of a relation, sorted with their columns in `order`. A hash of the first `keys` columns determines the bucket,
-    a hash of the others the subbucket; `map` assigns subbuckets to partitions. A slot is a subbucket's number in the map.
+    a hash of the others the subbucket; `map` assigns subbuckets to partitions. A slot is a subbucket's number in the map. full,
+    delta, new: the stored blocks by the life of their tuples (see the module).
     """
 
     order: Order

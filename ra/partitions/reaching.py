@@ -108,7 +108,8 @@ class CountGroups:
 @dataclass
 class WriteGroups:
     """A task that writes the tuples of its pieces as sorted blocks, the carried column first. ascending: the nodes in ascending
-    order of their values.
+    order of their values. name: of the relation; packing, map: those of its blocks and its home; root, label: the directory and
+    the names of the runs.
     """
 
     reached: Reachability

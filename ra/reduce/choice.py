@@ -63,7 +63,8 @@ def first_of_keys(columns: list[np.ndarray], size: int, keys: tuple[Key, ...]) -
 
 @dataclass
 class Choice(Reduction):
-    """A reduction to the first tuple of each key. candidates: those of the rule that is being evaluated.
+    """A reduction to the first tuple of each key, in the order that `sorting` gives. candidates: those of the rule that is
+    being evaluated; None before its first heads.
 
     >>> table = Table(2, reduction=Choice(((0,),), lambda columns: np.lexsort(columns[::-1])))
     >>> table.insert([np.array([1]), np.array([9])], 1), table.advance()

@@ -233,7 +233,8 @@ NONE = np.empty(0, np.int64)
 
 
 class TimedTable(Table):
-    """A table that records the tick of each birth with a `Clock`. Its home order is the relation's own order."""
+    """A table that records the tick of each birth with a `Clock`, under the relation's name. Its home order is the relation's
+    own order."""
 
     clock: Clock
     name: str

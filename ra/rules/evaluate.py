@@ -156,7 +156,8 @@ class Evaluate:
     Roll-over: after more than `threshold` tuples the task stops, if necessary in the middle of a join, and reports the
     remaining work. The next inner iteration continues there and makes no tuple twice. The order of the work depends only on the
     runs, so a repeated task makes the same tuples. At most one batch for each step and the arriving tuples are in memory.
-    threshold: None for no roll-over; root, label: the folder of the files of remaining work, and a part of their names.
+    world: the relations that are read; versions: all of the iteration, some without work in this stage; partitions: their
+    number. threshold: None for no roll-over; root, label: the folder of the files of remaining work, and a part of their names.
     """
 
     world: World

@@ -178,6 +178,7 @@ def progress_reported(sc, total: int, tell: Callable[..., None]):
     def report():
         while tracker is not None and not ended.wait(0.1):
             stages = [tracker().getStageInfo(stage) for stage in tracker().getActiveStageIds()]
+            # the stage is recognised by its number of tasks
             done = sum(info.numCompletedTasks for info in stages if info and info.numTasks == total)
             tell(1, 0, 0, done=done, total=total)
 
