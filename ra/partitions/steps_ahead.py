@@ -142,7 +142,7 @@ class InsertSteps(Insert):
         report = Report("insert", partition, facts={"births": []})
         settled: list[Block] = []  # the new tuples of earlier steps
         fresh = None  # those of the last one
-        end = max(parcels_by_step, default=0) if last is None else last
+        end = max(parcels_by_step, default=0) if last is None else last  # later steps will be repeated
         for step in range(1, end + 1):
             block = parcels.received_block(parcels_by_step[step], tag_of(name, step))
             if block is not None:
@@ -160,5 +160,6 @@ class InsertSteps(Insert):
         stored = store(path + "-settled", settled_block) if settled_block is not None else []
         full = merge_small_blocks(home.full[partition] + stored, path + "-full")
         new = store(path, fresh) if fresh is not None else []
+        # 0: the home index
         born = Born(name, 0, partition, full, new, settled_sizes + fresh_sizes, report.sent, report, pairs, fresh_sizes)
         return born, {"": fresh, " settled": settled_block}

@@ -259,7 +259,7 @@ class Pairs:
             counts, touched = self.idle.pop()  # needs no lock: two threads never get the same
         except IndexError:
             domain = int(self.second.max()) + 1
-            counts, touched = np.zeros(domain, np.int64), np.empty(domain + 1, np.int64)
+            counts, touched = np.zeros(domain, np.int64), np.empty(domain + 1, np.int64)  # see `count_pairs`
         # a task has at most PAIRS_PER_TASK pairs, or one value of the first column: then at most counts.size are distinct
         counted = np.empty((3, min(pairs, max(PAIRS_PER_TASK, counts.size))), np.int64)
         size = count_pairs(*rows, self.second, counts, touched, self.least, counted)
