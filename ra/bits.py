@@ -35,7 +35,8 @@ def _lowest_bit(typingctx, word):
     from numba import types
 
     def codegen(context, builder, signature, args):
-        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
+        zero_is_undefined = ir.Constant(ir.IntType(1), 1)  # saves a test: the word is not zero
+        return builder.cttz(args[0], zero_is_undefined)
 
     return types.uint64(types.uint64), codegen
 
@@ -57,7 +58,7 @@ def _prefetch(typingctx, data, at):
     def codegen(context, builder, signature, args):
         array = context.make_array(signature.args[0])(context, builder, args[0])
         generate_prefetch(builder, builder.gep(array.data, [args[1]]))
-        return context.get_dummy_value()
+        return context.get_dummy_value()  # the instruction returns nothing
 
     return types.void(data, types.int64), codegen
 

@@ -85,7 +85,7 @@ def words_at(keys, masks, positions):
             size_of_chunk = np.int64(count_bits(masks[i]))
         mask = masks[i]
         for _ in range(positions[number] - before):
-            mask &= mask - np.uint64(1)
+            mask &= mask - np.uint64(1)  # clears the lowest bit, so that the next word of the chunk is the lowest
         out[number] = keys[i] << SIX | lowest_bit(mask)
     return out
 
@@ -111,7 +111,7 @@ def union(keys, masks, other_keys, other_masks):
         out_keys[size], out_masks[size] = other_keys[j], other_masks[j]
         j += 1
         size += 1
-    return out_keys[:size].copy(), out_masks[:size].copy()
+    return out_keys[:size].copy(), out_masks[:size].copy()  # views would keep the unused memory
 
 
 @njit(_chunks(u64, u64, u64, u64), **JIT)
@@ -131,7 +131,7 @@ def minus(keys, masks, other_keys, other_masks):
         if j < other_keys.size and other_keys[j] == keys[i]:
             mask &= ~other_masks[j]
         out_keys[size], out_masks[size] = keys[i], mask
-        size += mask != 0
+        size += mask != 0  # an empty chunk is overwritten by the next one
     return out_keys[:size].copy(), out_masks[:size].copy()
 
 

@@ -27,7 +27,7 @@ def compile_into(folder: str) -> None:
     shares = min(cpus(), MAX_PROCESSES)
     command = [sys.executable, "-m", "semi_naive.ra.compiling", folder]
     processes = [subprocess.Popen([*command, str(share), str(shares)]) for share in range(shares)]
-    for process in processes:
+    for process in processes:  # all end before an error is raised, so none writes to the folder afterwards
         process.wait()
     for process in processes:
         if process.returncode:

@@ -131,6 +131,7 @@ class Call:
 
     def __str__(self):
         """As written in a program."""
+        # an operator stands between its arguments if it is a sign or one of WORDS; other functors, as max or @f, are calls
         if len(self.args) == 2 and (self.op in WORDS or not (self.op.isalpha() or self.op[0] == "@")):
             return f"({self.args[0]} {self.op} {self.args[1]})"
         if self.op in PREFIXES:
@@ -314,6 +315,7 @@ NULL_IS_ERROR, NULL_IS_SKIPPED = "error", "skip"  # values of `Relation.null`
 class Relation:
     """A declared relation: name(attribute: type, …).
 
+    qualifiers: the words after the attributes in the declaration, such as eqrel; span: the place of the declaration.
     lattice: the aggregate of the last attribute in recursion, for relations whose heads have min(…) or max(…) there; the other
     attributes are the key, and each key has one tuple.
     joins: the least upper bounds of the last attributes, if these are of user-defined lattices (see `ra.reduce.upper_bounds`).
@@ -373,7 +375,7 @@ class Relation:
     @property
     def keys(self) -> tuple[tuple[int, ...], ...]:
         """The keys, as places of attributes: no two derived tuples agree in all attributes of a key."""
-        value_count = len(self.joins) or int(bool(self.lattice))
+        value_count = len(self.joins) or int(bool(self.lattice))  # the last attributes are values, all others are the key
         return (tuple(range(self.arity - value_count)),) if value_count else self.choice
 
     @property
@@ -410,11 +412,13 @@ class Program:
     """A checked program.
 
     relations: in the order of their declarations.
+    directives, pragmas: .input, .output and their like; the values of .pragma by key.
     texts: the texts of the source files, for messages.
     typed: the statements that declare types and functors.
     functors: the Python functions of the declared functors.
     sums: for each relation whose heads aggregate, (the aggregate of each column, the heads as
     `language.reductions.heads.Head`).
+    loops: the components that are evaluated in rounds.
     inlined: the statements of relations qualified `inline`.
     """
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from semi_naive.balance.hashing import mix
 from semi_naive.host.jit import njit, types
-from semi_naive.ra import words as single
+from semi_naive.ra import words as single_words
 from semi_naive.ra.bits import lowest_bit
 from semi_naive.ra.words import JIT, RADIX_BITS
 
@@ -31,7 +31,7 @@ def _sort_rows(words):
     first, only over bits in which the words differ. Each pass moves all lanes. If the tuples ascend already, as folded groups
     do, the array itself is returned, in an eighth of the time."""
     lanes, size = words.shape
-    ascending = 1
+    ascending = 1  # the tuples before this position ascend
     while ascending < size and _order(words, ascending - 1, words, ascending) <= 0:
         ascending += 1
     if ascending >= size:
@@ -51,7 +51,7 @@ def _sort_rows(words):
             counts[:] = 0
             for i in range(size):
                 counts[(source[lane, i] >> bits) & mask] += 1
-            total = 0
+            total = 0  # counts become the positions at which the tuples of each digit begin
             for digit in range(counts.size):
                 count = counts[digit]
                 counts[digit] = total
@@ -78,14 +78,14 @@ def sort_unique(words: np.ndarray, over: bool = False) -> np.ndarray:
     """Return the distinct tuples of words (lanes, n), ascending. 20 ns a tuple of one lane, 50 of two. over: the array may be
     overwritten."""
     if words.shape[0] == 1:
-        return single.sort_unique(words[0], over)[None]
+        return single_words.sort_unique(words[0], over)[None]
     return _unique_rows(_sort_rows(np.ascontiguousarray(words)))
 
 
 def merge_all(blocks: list[np.ndarray], lanes: int) -> np.ndarray:
     """Return the union of sorted blocks (lanes, n), sorted: see `words.merge_all`."""
     if lanes == 1:
-        return single.merge_all([np.ascontiguousarray(block[0]) for block in blocks])[None]
+        return single_words.merge_all([np.ascontiguousarray(block[0]) for block in blocks])[None]
     blocks = [np.ascontiguousarray(block) for block in blocks if block.shape[1]]
     while len(blocks) > 1:
         pairs = [_merge_rows(a, b) for a, b in zip(blocks[::2], blocks[1::2], strict=False)]
@@ -172,7 +172,7 @@ def among(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     [False, True, False]
     """
     left, right = np.ascontiguousarray(left), np.ascontiguousarray(right)
-    return single.among(left[0], right[0]) if len(left) == 1 else _mark_in_lanes(left, right)
+    return single_words.among(left[0], right[0]) if len(left) == 1 else _mark_in_lanes(left, right)
 
 
 def combined(columns: np.ndarray) -> np.ndarray:

@@ -52,7 +52,7 @@ class Steps:
 @node
 class Loop:
     """Relations that are evaluated in rounds. pairs: (name of the relation with the tuples of earlier rounds, name of the
-    relation).
+    relation); needs: with `now`, the dependencies between keys, which decide the order of the rounds.
 
     Without `now` it is an alternating fixpoint: each round starts from the facts and reads the result of the previous round
     (`language.wellfounded`). With `now`, a round evaluates the keys in the relations `now`, one for each pair, taken from

@@ -24,7 +24,7 @@ def node(cls: Class) -> Class:
     >>> Point(1, "a"), Point(1, "a") == Point(1), len({Point(1), Point(1, "b"), Point(2)})
     (Point(x=1, name='a'), True, 2)
     """
-    dataclass(init=False, repr=False, eq=False)(cls)
+    dataclass(init=False, repr=False, eq=False)(cls)  # only registers the fields, for `fields` and `replace`
     names = [each.name for each in fields(cls) if each.repr]
     shared = {"__repr__": _repr(names), "__setattr__": _refuse, "__delattr__": _refuse}
     for name, method in {**_compiled(fields(cls)), **shared}.items():
@@ -34,7 +34,7 @@ def node(cls: Class) -> Class:
 
 def _compiled(class_fields: tuple[Field, ...]) -> dict[str, Callable]:
     """Return compiled methods __init__, __eq__ and __hash__ of a class with the given fields, by name."""
-    namespace: dict = {"put": object.__setattr__, "missing": MISSING}
+    namespace: dict = {"put": object.__setattr__, "missing": MISSING}  # the class itself refuses assignments
     positional, assignments = ["self"], []
     keyword_only: list[str] = []
     for each in class_fields:
@@ -42,6 +42,7 @@ def _compiled(class_fields: tuple[Field, ...]) -> dict[str, Callable]:
         namespace |= {f"default_{name}": each.default, f"make_{name}": each.default_factory}
         has_default = has_factory or each.default is not MISSING
         (keyword_only if each.kw_only else positional).append(f"{name}=default_{name}" if has_default else name)
+        # the default of a field with a factory is MISSING
         value = f"make_{name}() if {name} is missing else {name}" if has_factory else name
         assignments.append(f"put(self, {name!r}, {value})")
     separator = ["*"] if keyword_only else []

@@ -34,7 +34,8 @@ class Field(NamedTuple):
 
 @dataclass(frozen=True)
 class Packing:
-    """The layout of a relation's columns in words, in the order in which they are stored, key columns first.
+    """The layout of a relation's columns in words, in the order in which they are stored, key columns first. bounds: the least
+    and the greatest value of each column.
 
     >>> narrow = Packing(((-2, 5), (0, 1000)))
     >>> words = narrow.pack(np.array([[-2, 5], [7, 1000]]))
@@ -72,6 +73,7 @@ class Packing:
 
     @cached
     def _orders(self) -> dict[tuple[int, ...], "Packing"]:
+        """The packings that `ordered` has returned, by order: one object each, so that its cached properties are shared."""
         return {}
 
     def ordered(self, order: tuple[int, ...]) -> "Packing":

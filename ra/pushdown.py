@@ -74,8 +74,8 @@ class Pushdown:
         """Return a mask (n,) of the rows for which a condition holds."""
         from semi_naive.ra.expressions.terms import holds  # planning does not need it
 
-        (place, op, constant), size = condition, columns.shape[1]
-        if values is None and constant.kind == Kind.SYMBOL:
+        (place, op, constant), size = condition, columns.shape[1]  # `read` has the place, as a rule compares the attribute
+        if values is None and constant.kind == Kind.SYMBOL:  # it may hold: symbols have no ids yet
             return np.ones(size, bool)
         compare = Compare(op, Var("attribute", constant.kind), constant, constant.kind)
         return holds(compare, {"attribute": columns[self.read.index(place)]}, size, values)

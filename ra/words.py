@@ -37,11 +37,11 @@ def sort_over(words):
     counts = np.empty(1 << RADIX_BITS, np.int64)
     while differing:
         shift = lowest_bit(differing)
-        differing &= ~(mask << shift)
+        differing &= ~(mask << shift)  # this pass sorts by these bits
         counts[:] = 0
         for word in source:
             counts[(word >> shift) & mask] += 1
-        total = 0
+        total = 0  # counts become the positions at which the words of each digit begin
         for digit in range(counts.size):
             count = counts[digit]
             counts[digit] = total
@@ -75,7 +75,8 @@ def _unique(words):
 
 @njit(types.int64(u64, types.int64, types.int64, types.uint64), inline="always", **JIT)
 def insert_word(words, begin, end, word):
-    """Insert a word into the ascending words[begin:end] unless they contain it, and return the new end. For few words."""
+    """Insert a word into the ascending words[begin:end] unless they contain it, and return the new end. The array has room for
+    one more word at `end`. Linear: for few words."""
     place = end
     while place > begin and words[place - 1] > word:
         place -= 1
@@ -210,10 +211,10 @@ def _drop(words, known):
     if not words.size or not known.size:
         return words.size
     i, end = seek_word(words, 0, known[0]), seek_word(words, 0, known[-1])
-    end += end < words.size and words[end] == known[-1]
+    end += end < words.size and words[end] == known[-1]  # the overlap includes known[-1]
     if i == end:
         return words.size
-    size, j = i, seek_word(known, 0, words[i])
+    size, j = i, seek_word(known, 0, words[i])  # the words before i stay where they are
     if known.size - j > 16 * (end - i):
         while i < end:
             word = words[i]

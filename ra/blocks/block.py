@@ -7,7 +7,7 @@ from functools import reduce
 
 import numpy as np
 
-from semi_naive.ra import words as single
+from semi_naive.ra import words as single_words
 from semi_naive.ra.blocks import kernels, sampling_kernels
 from semi_naive.ra.blocks.kernels import FEW, Columns, as_one_array, kernel_ready
 from semi_naive.ra.blocks.packings import WORD_BITS, bounds_of, fits, mark_within_bounds, pack_columns, roomy
@@ -32,15 +32,15 @@ class Block:
 
     packing: Packing
     words: np.ndarray
-    _directories: dict[int, Directory] = field(default_factory=dict, repr=False)
-    searched_keys = 0  # by bisection, without a directory, so far
+    _directories: dict[int, Directory] = field(default_factory=dict, repr=False)  # by `rest`: see `directory`
+    searched_keys = 0  # the number of keys searched for by bisection, without a directory, so far
 
     @classmethod
     def of(cls, columns: Columns, size: int, packing: Packing | None = None) -> "Block":
         """Make a block of columns (size,), in any order of rows, duplicates allowed. Takes 20 ns a tuple of one word."""
         columns = columns if (array := as_one_array(columns, size)) is None else array  # one kernel call packs an array
         packing = packing or roomy(bounds_of(columns))
-        return cls(packing, sort_unique(pack_columns(columns, packing, size), over=True))
+        return cls(packing, sort_unique(pack_columns(columns, packing, size), over=True))  # the packed words are new
 
     @property
     def size(self) -> int:
@@ -73,7 +73,7 @@ class Block:
     @cached
     def bounds(self) -> Bounds:
         """The least and the greatest value of each column. 2 ns a value, once; BOUNDED_ROWS tuples at a time are unpacked."""
-        if not self.has_words or not self.size:  # words of chunks would be kept
+        if not self.has_words or not self.size:  # `picked` would compute the words of chunks, and keep them
             return bounds_of(self.columns())
         pieces = (self.picked(slice(begin, begin + BOUNDED_ROWS)) for begin in range(0, self.size, BOUNDED_ROWS))
         return reduce(widen, (bounds_of(piece.columns()) for piece in pieces))
@@ -107,7 +107,7 @@ class Block:
         """Return column `number`: the values (n,) of all tuples, or (k,) of the tuples at `positions` (k,)."""
         layout_field = self.packing.fields[number]
         size = self.size if positions is None else positions.size
-        if not layout_field.bits:
+        if not layout_field.bits:  # all tuples have the same value, which takes no place in the words
             return np.full(size, layout_field.low, np.int64)
         if positions is None:
             column = np.empty(size, np.int64)
@@ -156,7 +156,7 @@ class Block:
         if isinstance(self, Chunked):
             return Chunked(self.packing, minus(*chunked(block.words[0]), *self.chunks)).compact()
         if self.packing.lanes == 1:
-            rest = single.drop(block.words[0].copy(), self.words[0])
+            rest = single_words.drop(block.words[0].copy(), self.words[0])  # it overwrites what it is given
             return Block(self.packing, (rest.copy() if 2 * rest.size < block.size else rest)[None])  # a view keeps all memory
         return block.picked(~among(block.words, self.words))
 
@@ -172,7 +172,9 @@ class Block:
         within, prefix = mark_within_bounds(keys, self.packing, size), pack_columns(keys, self.packing, size)
         last = self.packing.fields[len(keys) - 1]
         if last.lane == 0:  # also if there are more lanes: the first one is in ascending order
-            rest = last.shift  # the bits of a word that are not of the key; 64 if the key columns have no bits
+            # The bits of a word that are not of the key. If the key columns have no bits, these are 64, and a shift by 64 is
+            # undefined: `ranges_rows` compares with masks instead.
+            rest = last.shift
             if rest < 64 and rest not in self._directories and self._directory_costs_more(rest, size):
                 return self._ranges_of_few(prefix[0], rest, within)
             if rest < 64:
@@ -197,7 +199,7 @@ class Block:
         self.searched_keys += prefixes.size
         words, rest_mask = self.words[0], np.uint64((1 << rest) - 1)
         lows, highs = np.searchsorted(words, prefixes), np.searchsorted(words, prefixes | rest_mask, "right")
-        return lows * within, highs * within
+        return lows * within, highs * within  # the range [0, 0) for keys that cannot occur
 
     def _masks(self, keys: int) -> np.ndarray:
         """Return for each lane (lanes,) a mask of the bits of the first `keys` columns."""
@@ -226,6 +228,7 @@ class Block:
 
     @cached
     def greatest_second(self) -> int:
+        """The greatest value of the second column, for pairs in words of two halves."""
         return int((self.words[0] & np.uint64((1 << 32) - 1)).max(initial=0))
 
 
@@ -267,8 +270,9 @@ class Chunked(Block):
 
 def _directory_layout(words: np.ndarray, rest: int, most: int = 0) -> tuple[int, int, int]:
     """Return (base, coarse, number of entries) of a directory of sorted words: its entry i is for the words with
-    ((word >> rest) - base) >> coarse == i. If an entry for each key would be more than two a word, there are at most `most`, by
-    default one a word: four times as many take 16 ns a word longer to make, and save up to 25 ns a search (2026-11)."""
+    ((word >> rest) - base) >> coarse == i. If an entry for each key would be more than two a word and 64, there are at most
+    `most`, by default one a word: four times as many take 16 ns a word longer to make, and save up to 25 ns a search
+    (2026-11)."""
     base, limit = int(words[0]) >> rest, most or words.size
     span = (int(words[-1]) >> rest) - base
     coarse = max(0, span.bit_length() - limit.bit_length() + 1) if span >= 2 * words.size + 64 else 0
@@ -288,7 +292,7 @@ def merge_blocks(blocks: list[Block], packing: Packing) -> Block:
     if len(blocks) == 1:
         return blocks[0]
     chunked_tuples = sum(block.size for block in blocks if isinstance(block, Chunked))
-    if 2 * chunked_tuples > sum(block.size for block in blocks):  # most tuples are in chunks already
+    if 2 * chunked_tuples > sum(block.size for block in blocks):  # most tuples are in chunks already, so all have one lane
         chunks = (block.chunks if isinstance(block, Chunked) else chunked(block.words[0]) for block in blocks)
         return Chunked(packing, reduce(lambda left, right: union(*left, *right), chunks)).compact()
     return Block(packing, merge_all([block.words_once() for block in blocks], packing.lanes))
@@ -326,7 +330,7 @@ def stacked(blocks: list[Block], block: Block, max_blocks: int = 6) -> list[Bloc
 
 def merge_last(log: list[Block], max_blocks: int) -> None:
     """Merge the last two blocks of a list, in place, until it is as `stacked` returns it. So each is freed once it is merged,
-    if nothing else refers to it."""
+    if nothing else refers to it. The packing of the last block must hold the values of all."""
     while len(log) > 1 and (log[-2].size < 2 * log[-1].size or len(log) > max_blocks):
         log[-2:] = [merge_blocks(log[-2:], log[-1].packing)]
 

@@ -155,9 +155,9 @@ def difference(before: Table, after: Table) -> Change:
     old, new = _blocks_by_whole(before), _blocks_by_whole(after)
     only_old = [block for key, block in old.items() if key not in new]
     only_new = [block for key, block in new.items() if key not in old]
-    for key in old.keys() & new.keys():
+    for key in old.keys() & new.keys():  # both tables refer to the block, so its id has not been reused
         (whole, dropped_before), (_, dropped_now) = whole_and_dropped(old[key]), whole_and_dropped(new[key])
-        if dropped_before is not dropped_now:
+        if dropped_before is not dropped_now:  # a change of a block makes a new array
             only_old.append(tuples_at(whole, _positions_minus(dropped_now, dropped_before)))
             only_new.append(tuples_at(whole, _positions_minus(dropped_before, dropped_now)))
     fewer, more = sorted((only_old, only_new), key=lambda blocks: sum(block.size for block in blocks))
@@ -176,6 +176,7 @@ def _blocks_by_whole(table: Table) -> dict[int, Block]:
 
 def _positions_minus(positions: np.ndarray, others: np.ndarray) -> np.ndarray:
     """Return the positions (k,) that are not among `others` (l,); both ascend."""
+    # positions are not negative, so unsigned they ascend as well
     return positions[places(positions.view(np.uint64), others.view(np.uint64)) < 0]
 
 
@@ -211,7 +212,7 @@ def table_without(table: Table, lost: Block) -> Table:
     that loses many is copied. Returns the table itself if `lost` is empty."""
     if not lost.size:
         return table
-    if lost.size == table.count:
+    if lost.size == table.count:  # all of them, as each is in the table
         return Table(table.arity, packing=table.packing)
     other = snapshot(table)
     other.forget_projections()
@@ -240,4 +241,5 @@ def _without_tuples(block: Block, removed: Block) -> Block:
         return without_positions(block, positions[positions >= 0])
     if removed.packing == block.packing or fits(removed.bounds, block.packing):
         return block.without(removed.repacked(block.packing))
+    # some of the removed values do not fit into the block's packing, so they cannot be packed in it
     return selected_tuples(block, ~_mark_common(block, removed))

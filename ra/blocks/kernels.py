@@ -56,7 +56,7 @@ LANE, SHIFT, BITS, LOW, SPAN = range(5)  # the columns of `Packing.layout`, whic
 def _pack_uncompiled(words, columns, layout):
     """The numpy version of `pack_fields`, for small arrays. layout (arity, 5): (lane, shift, bits, minimum, span) of each
     column."""
-    for column, (lane, shift, bits, low, _) in zip(columns, layout, strict=False):
+    for column, (lane, shift, bits, low, _) in zip(columns, layout, strict=False):  # a search key has fewer columns
         if bits:
             words[lane] |= (column.view(np.uint64) - low.view(np.uint64)) << shift.view(np.uint64)
 
@@ -112,8 +112,9 @@ def repack(words, source, target, lanes):
     for k in range(target.shape[0]):
         lane, shift, low, bits = source[k, LANE], np.uint64(source[k, SHIFT]), np.uint64(source[k, LOW]), source[k, BITS]
         mask = (np.uint64(1) << np.uint64(bits)) - np.uint64(1) if bits < 64 else ~np.uint64(0)
+        # Stored distances grow by the difference of the two least values.
         to, up, low = target[k, LANE], np.uint64(target[k, SHIFT]), low - np.uint64(target[k, LOW])
-        for i in range(words.shape[1] if target[k, BITS] else 0):
+        for i in range(words.shape[1] if target[k, BITS] else 0):  # a field without bits stores nothing
             out[to, i] |= ((((words[lane, i] >> shift) & mask) if bits else np.uint64(0)) + low) << up
     return out
 
@@ -271,7 +272,7 @@ def narrow(words, shift, mask, low, lows, highs, least, greatest):
     begins, ends, bits = np.empty_like(lows), np.empty_like(lows), np.uint64(shift)
     for i in range(lows.size):
         begins[i] = _first_at_least(words, bits, mask, low, least[i], lows[i], highs[i])
-        after = greatest[i] != HIGHEST
+        after = greatest[i] != HIGHEST  # else greatest + 1 would overflow, and no value is above
         ends[i] = _first_at_least(words, bits, mask, low, greatest[i] + 1, begins[i], highs[i]) if after else highs[i]
     return begins, ends
 
@@ -304,8 +305,8 @@ def ranges_rows(words, keys, masks, within):
     lows, highs = np.zeros(size, np.int64), np.zeros(size, np.int64)
     for i in range(size):
         if within[i]:
-            lows[i] = _bound(words, keys, i, masks, False)
-            highs[i] = _bound(words, keys, i, masks, True)
+            lows[i] = _bound(words, keys, i, masks, False)  # the first tuple with the key
+            highs[i] = _bound(words, keys, i, masks, True)  # the first one after those
     return lows, highs
 
 
@@ -356,6 +357,7 @@ def expand_some(lows, highs, row, skip, most):
         skip += count
         if skip == highs[row] - lows[row]:
             row, skip = row + 1, 0
+    # with fewer pairs than `most`, all rows are finished, also empty ones at the end, which the loop has not reached
     return rows, positions, last if written < most else row, skip
 
 

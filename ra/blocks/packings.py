@@ -31,8 +31,8 @@ def roomy(bounds: Bounds) -> Packing:
     """
     arity = max(1, len(bounds))
     for lanes in range(1, arity + 1):
-        bits = WORD_BITS // -(-arity // lanes)
-        if bits == WORD_BITS:
+        bits = WORD_BITS // -(-arity // lanes)  # a word has at most arity / lanes columns, rounded up
+        if bits == WORD_BITS:  # a word for each column, which holds any value
             break
         fields = tuple(_field(bits, low) for low, _ in bounds)
         if all(low >= least and high <= most for (low, high), (least, most) in zip(bounds, fields, strict=True)):
@@ -58,6 +58,7 @@ def snug(bounds: Bounds) -> Packing:
     tight = Packing(tuple(_field(width, low) for width, (low, _) in zip(widths, bounds, strict=True)))
     if tight.lanes >= packing.lanes:
         return packing
+    # the widths of the fields in each word; the wider fields fill the same words
     lanes = [[field.bits for field in tight.fields if field.lane == lane] for lane in range(tight.lanes)]
     wide = [width + (WORD_BITS - sum(lane)) // len(lane) for lane in lanes for width in lane]
     return _packing(tuple(_field(width, low) for width, (low, _) in zip(wide, bounds, strict=True)))
@@ -109,7 +110,7 @@ def _for_kernels(columns: Columns, packing: Packing, size: int) -> Iterator[tupl
 def bounds_of(columns: Columns) -> Bounds:
     """Return the least and the greatest value of each column; (0, 0) for an empty column."""
     if not len(columns) or not columns[0].size:
-        return ((0, 0),) * len(columns)
+        return ((0, 0),) * len(columns)  # any bounds would do: no value has to fit
     array = as_one_array(columns, columns[0].size)
     if array is not None and columns[0].size <= FEW:  # one call of a kernel for all columns
         return tuple(map(tuple, kernels.bounds(array).tolist()))

@@ -26,7 +26,7 @@ class StoredBlock:
         packing = Packing(self.bounds)
         return Block(packing, self.run.open().reshape(packing.lanes, -1))
 
-    @functools.lru_cache(maxsize=64)  # noqa: B019
+    @functools.lru_cache(maxsize=64)  # noqa: B019  # by the handle's value, so each task's copy of it gets the same block
     def share(self) -> Block:
         """Return the block from this process's cache of open blocks, with its directories; for a block that many tasks read."""
         return self.open()

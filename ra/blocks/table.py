@@ -29,7 +29,7 @@ def snapshot(table: TableLike) -> TableLike:
     """Return a copy of a table that may then change independently. Blocks are immutable, so the copy shares them."""
     other = copy.copy(table)
     vars(other).update({name: value.copy() for name, value in vars(table).items() if isinstance(value, dict | list)})
-    other.reduction = copy.copy(table.reduction)
+    other.reduction = copy.copy(table.reduction)  # it may have state that changes with the table
     return other
 
 
@@ -72,12 +72,12 @@ class Table:
     def of(cls, arity: int, home: Order, full: dict[Order, list[Block]], delta: list[Block], **more) -> Self:
         """Make a table of the blocks of full, by column order, and of the delta, in home order. more: further attributes."""
         table = cls(arity, home, **more)
-        packing = common_packing(full[home] + delta, arity)
+        packing = common_packing(full[home] + delta, arity)  # of blocks in home order; `table.packing` is in the own order
         table.packing = packing.ordered(tuple(home.index(i) for i in range(arity)))
         for order, blocks in full.items():
             ordered = table.packing.ordered(order)
             table.full[order] = sorted((block.repacked(ordered) for block in blocks), key=lambda block: -block.size)
-            table.max_blocks = max(table.max_blocks, len(blocks) + MAX_BLOCKS)
+            table.max_blocks = max(table.max_blocks, len(blocks) + MAX_BLOCKS)  # their number alone causes no merge
         if any(block.size for block in delta):
             table.delta[home] = merge_blocks([block.repacked(packing) for block in delta], packing)
         return table
@@ -87,7 +87,7 @@ class Table:
         if self.packing is not None and fits(bounds, self.packing):
             return
         if self.packing is not None and self.count:
-            bounds = widen(bounds, self._value_bounds())
+            bounds = widen(bounds, self._value_bounds())  # not the old packing's, which have room to grow
         self.packing = snug(bounds)
         for index in (self.full, self.projected):
             index.update((order, [block.repacked(self._ordered(order)) for block in blocks]) for order, blocks in index.items())
@@ -190,7 +190,7 @@ class Table:
 
     def fresh_block(self, block: Block, lock=NO_LOCK) -> Block:
         """Return the tuples of a block in home order that were unknown when the iteration began."""
-        bounds = self._bounds_of(block)
+        bounds = self._bounds_of(block)  # before the lock, as it may read all tuples
         with lock:
             self._make_room_for(block, bounds)
             packing, known = self._ordered(self.home), self._blocks_before_iteration()
@@ -215,7 +215,7 @@ class Table:
             return 0
         with lock:
             self._make_room_for(block)  # another thread may have needed another packing
-            block = self._sifted(block.repacked(self._ordered(self.home)), self.new)
+            block = self._sifted(block.repacked(self._ordered(self.home)), self.new)  # `fresh` has not compared with `new`
             if block.size:
                 self.new = self.reduction.gathered(self.new, block) if self.reduction else [*self.new, block]
                 merge_last(self.new, MAX_BLOCKS)
@@ -251,7 +251,7 @@ class Table:
         for index in (self.projected, self.full) if self.delta_size else ():
             for order in sorted(index, key=self.home.__eq__):  # home last, as the others may be sorted from it
                 index[order] = [*index[order], self._delta(order)]
-                del self.delta[order]
+                del self.delta[order]  # so that a merge frees it
                 merge_last(index[order], self.max_blocks)
         self.delta = {}
         if self.new:
@@ -297,9 +297,9 @@ class Table:
         return rows
 
     def from_machine(self, full: np.ndarray, delta: np.ndarray) -> None:
-        """Take over rows (n, arity) of the tuple-at-a-time machine. The old delta and the rows `full` go into full; the rows
-        `delta` become the delta."""
-        self.delta = {}
+        """Take over rows (n, arity) of the tuple-at-a-time machine. The rows `full`, which include the old delta, go into full;
+        the rows `delta` become the delta. All are new to full, and are not compared with it."""
+        self.delta = {}  # its tuples are among the rows
         if full.shape[0] or delta.shape[0]:
             columns = [np.concatenate([full[:, i], delta[:, i]]) for i in range(self.arity)]
             if self.reduction:
@@ -307,7 +307,7 @@ class Table:
             self._make_room(bounds_of(columns))
         if full.shape[0]:
             self.delta = {self.home: self._of_rows(full)}
-            self.advance()
+            self.advance()  # moves the rows into every index of full
         if delta.shape[0]:
             self.delta = {self.home: self._of_rows(delta)}
 
@@ -340,8 +340,10 @@ class Table:
         order = self._equivalent_order(order)
         projects = len(order) < self.arity
         index = self.projected if projects else self.full
+        # A delta of some columns is what full has not, so it needs the index of full, too (`_delta`).
         if order not in index and (part != "delta" or projects):
             full = [self.from_home(block, order) for block in self.full[self.home]]
+            # disjoint blocks may have equal values of some columns: merged, each value is there once
             index[order] = [merge_blocks(full, full[0].packing)] if projects and full else full
         blocks = [] if part == "delta" else list(index[order])
         if part != "full" and self.delta_size:
@@ -351,6 +353,7 @@ class Table:
     def _equivalent_order(self, order: Order) -> Order:
         """Return a column order in which the blocks have the same words: home, if the relation is symmetric, else `order`."""
         symmetric = self.reduction is not None and self.reduction.symmetric
+        # with equal bounds of both columns, (x, y) has the same word in one order as (y, x) in the other
         return self.home if symmetric and self.packing is not None and len(set(self.packing.bounds)) == 1 else order
 
     def columns(self) -> list[np.ndarray]:

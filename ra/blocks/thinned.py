@@ -21,8 +21,8 @@ NO_POSITIONS = np.zeros(0, np.int64)
 
 
 class Thinned(Block):
-    """The block `whole` without the tuples at the positions `dropped` (k,), ascending. Takes 16 bytes a dropped tuple, and
-    shares the words of `whole` until its own are computed.
+    """The block `whole` without the tuples at the positions `dropped` (k,), ascending, k > 0. Takes 16 bytes a dropped tuple,
+    and shares the words of `whole` until its own are computed.
     """
 
     def __init__(self, whole: Block, dropped: np.ndarray):
@@ -58,7 +58,7 @@ class Thinned(Block):
 
     def column(self, number: int, positions: np.ndarray | None = None) -> np.ndarray:
         """See `Block.column`. Dropped tuples have no positions."""
-        if positions is not None:
+        if positions is not None:  # in `whole`, a tuple comes later by the number of dropped ones before it
             return self.whole.column(number, positions + np.searchsorted(self._remaining_before, positions, "right"))
         return super().column(number) if self.has_words else np.delete(self.whole.column(number), self.dropped)
 
@@ -133,6 +133,7 @@ def without_positions(block: Block, dropped: np.ndarray) -> Block:
     if isinstance(block, Thinned):
         whole, positions_in_whole = block.whole, dropped + np.searchsorted(block._remaining_before, dropped, "right")
         dropped = np.sort(np.concatenate([block.dropped, positions_in_whole]))
+    # a chunked block has no words that a thinned one could share
     if isinstance(whole, Chunked) or whole.size < MIN_THINNED_SIZE or dropped.size > MAX_DROPPED_FRACTION * whole.size:
         return Block(block.packing, words_without(whole.words_once(), dropped))
     return Thinned(whole, dropped)

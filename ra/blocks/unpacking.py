@@ -90,7 +90,7 @@ def neighbouring_parts(parts: list[Part]) -> Iterator[list[Part]]:
 def disjoint_blocks(table) -> tuple[list[Block], Order]:
     """Return all tuples of a table as disjoint blocks, and their column order: the relation's own order if the table is settled
     and has an index in it."""
-    table = snapshot(table)
+    table = snapshot(table)  # the caller's table keeps its candidates
     table.reduce()
     own_order = tuple(range(table.arity))
     if own_order in table.full and not (table.delta or table.new):

@@ -13,7 +13,7 @@ def _emit(sources, indptr, targets, seen, front, fresh, todo, later, touched, en
     """Search as `reach` does, for ends.size steps from `sources` (x): step k appends its words z << shift | x to `out` at
     ends[k], and advances ends[k]. `seen`, `front` and `fresh` are zero on entry and on return."""
     waiting = touched_count = 0
-    for g in range(sources.size):
+    for g in range(sources.size):  # a source is in front, but not seen: a cycle may lead back to it
         if front[sources[g]] == 0:
             todo[waiting] = sources[g]
             waiting += 1
@@ -51,8 +51,8 @@ def births(indptr: np.ndarray, targets: np.ndarray, shift: int, steps: int) -> l
     space = Workspace.of(nodes)
     sources, counts = np.flatnonzero(np.diff(indptr)), np.zeros(min(steps, nodes) + 1, np.int64)
     batches = [sources[begin : begin + LANES] for begin in range(0, sources.size, LANES)]
-    for batch in batches:
-        known = reach(batch, indptr, targets, indptr, targets, *space, counts, steps)
+    for batch in batches:  # only counts the tuples of each step
+        known = reach(batch, indptr, targets, indptr, targets, *space, counts, steps)  # a node's base is its targets
         space.seen[space.touched[:known]] = 0
     counts = np.trim_zeros(counts, "b")
     ends = np.cumsum(counts)

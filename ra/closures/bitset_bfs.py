@@ -22,12 +22,12 @@ class Workspace(NamedTuple):
     """The arrays in which a search works, an element for each node: 48 bytes a node. They are arguments of the kernels, in this
     order; see `reach`."""
 
-    seen: np.ndarray
-    front: np.ndarray
-    fresh: np.ndarray
-    todo: np.ndarray
-    later: np.ndarray
-    touched: np.ndarray
+    seen: np.ndarray  # the groups, a bit each, that have reached each node
+    front: np.ndarray  # those that reached it in the last step
+    fresh: np.ndarray  # those that reach it in this step
+    todo: np.ndarray  # the nodes with a bit in front
+    later: np.ndarray  # the nodes with a bit in fresh
+    touched: np.ndarray  # the nodes with a bit in seen
 
     @classmethod
     def of(cls, nodes: int) -> "Workspace":
@@ -107,7 +107,7 @@ def reach(groups, firsts, bases, indptr, targets, seen, front, fresh, todo, late
         if step >= steps:
             break
         reached_count = advance(todo, waiting, indptr, targets, seen, front, fresh, later)
-    for i in range(waiting):
+    for i in range(waiting):  # after `steps` steps, the last nodes still have bits
         front[todo[i]] = 0
     return touched_count
 
@@ -123,7 +123,7 @@ def harvest(seen, touched):
             counts[lowest_bit(word)] += 1
             word &= word - np.uint64(1)
     ends = np.cumsum(counts)
-    filled = ends - counts
+    filled = ends - counts  # where the next node of each group is written
     zs = np.empty(ends[LANES - 1], np.int64)
     for z in touched:
         word = seen[z]

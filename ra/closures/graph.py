@@ -142,7 +142,7 @@ def components_at_moment(indptr, targets, moments, moment):
                 j = next_edge[x]
                 next_edge[x] += 1
                 y = targets[j]
-                if moments[j] & moment and component[y] < 0:
+                if moments[j] & moment and component[y] < 0:  # y is in no complete component, so it is new or open
                     if discovered[y] < 0:
                         path[depth] = y
                         depth += 1
@@ -152,7 +152,7 @@ def components_at_moment(indptr, targets, moments, moment):
             depth -= 1
             if depth:
                 lowest[path[depth - 1]] = min(lowest[path[depth - 1]], lowest[x])
-            if lowest[x] == discovered[x]:
+            if lowest[x] == discovered[x]:  # x reaches no node opened before it: the nodes opened since are its component
                 while component[x] < 0:
                     stacked -= 1
                     component[open_nodes[stacked]] = count
@@ -166,7 +166,7 @@ def mark_reached(indptr, targets, moments, moment, component, count, bits, width
     edge or more, the node with bits[node] = b. Nodes whose bit is outside of [0, 64 * width) are not marked. One pass over the
     edges: `width` words for each that leads to another component. moment: BEFORE or AFTER."""
     # Group the nodes by component with a counting sort: those of c are members[firsts[c] : firsts[c + 1]].
-    firsts = np.zeros(count + 2, np.int64)
+    firsts = np.zeros(count + 2, np.int64)  # firsts[c + 1] is the next free position of c: see `turned`
     for c in component:
         firsts[c + 2] += 1
     for c in range(count):
@@ -199,6 +199,7 @@ def turned(indptr, targets):
     >>> turned(np.array([0, 2, 3, 3]), np.array([1, 2, 1]))
     (array([0, 0, 2, 3]), array([0, 1, 0]), array([0, 2, 1]))
     """
+    # firsts[y + 1] is the next free position of target y: at first where its edges begin, at last where those of y + 1 begin.
     firsts = np.zeros(indptr.size + 1, np.int64)
     for y in targets:
         firsts[y + 2] += 1

@@ -38,6 +38,7 @@ class GroupReduction:
     groups: their number, which may `grow`; counts, values: of each group, the number of rows and the aggregate so far."""
 
     def __init__(self, op: str, kind: Kind, groups: int):
+        """Make the aggregates of `groups` groups without rows. A count needs no values, only the counts."""
         self.op, self.kind = op, kind
         self.counts = np.zeros(groups, np.int64)
         self.exact = op == "mean" or (op == "sum" and kind == Kind.FLOAT)  # added as floats, in the order of the rows
@@ -79,7 +80,7 @@ class GroupReduction:
             add_whole(values, group, column if weight is None else column * weight)
         else:
             ordered = order_of_values(column, self.kind)
-            keep_least(values, group, ordered if self.op == "min" else ~ordered)
+            keep_least(values, group, ordered if self.op == "min" else ~ordered)  # the complement turns the order around
 
     def merge(self, group: np.ndarray, other: "GroupReduction", rows: np.ndarray) -> None:
         """Add partial results of another reduction of the same aggregate: of its groups `rows`, numbered `group` here."""
@@ -98,7 +99,7 @@ class GroupReduction:
         if self.op == "sum":
             return as_bits(self.values), everywhere
         best = self.values if self.op == "min" else ~self.values
-        return np.where(present, order_of_values(best, self.kind), 0), present
+        return np.where(present, order_of_values(best, self.kind), 0), present  # the 0 of an absent result is not read
 
 
 class Fold:

@@ -65,9 +65,11 @@ def to_integer(kind: Kind, column: np.ndarray, text_of_row: Callable[[int], str]
     """Truncate floats to numbers or unsigneds; a negative one wraps around in an unsigned, as on usual machines. text_of_row: a
     function from a row's number to its text, for errors."""
     end = _END_OF_UNSIGNED if kind == Kind.UNSIGNED else _END_OF_NUMBERS
+    # the negation of "it fits": no comparison holds for NaN, which is refused, too
     refuse(~((column >= _MIN_NUMBER) & (column < end)), text_of_row, f"does not fit into a 64-bit {kind.value}")
     if kind != Kind.UNSIGNED:
         return column.astype(np.int64)
+    # numpy does not convert floats from 2^63 on to int64, so their highest bit is set afterwards
     high = column >= _END_OF_NUMBERS
     low_bits = np.where(high, column - _END_OF_NUMBERS, column).astype(np.int64).view(np.uint64)
     return low_bits ^ (high.astype(np.uint64) << np.uint64(63))

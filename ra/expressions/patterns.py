@@ -144,7 +144,7 @@ def _portable_expression(pattern: str, end: str) -> str:
         if match := _QUANTIFIER.match(pattern, at):
             out.append(match[0])
             at = match.end()
-            if _QUANTIFIER.match(pattern, at):
+            if _QUANTIFIER.match(pattern, at):  # ECMAScript has no a*+, which to Python is a possessive quantifier
                 raise BadRegularExpression(f"nothing to repeat at byte {at}")
             continue
         match = _TOKEN.match(pattern, at)
@@ -186,7 +186,7 @@ def _escaped(escape: str) -> str:
     if escape in ("d", "D", "w", "W", "b"):
         return "\\" + escape
     if escape[0] in "123456789":
-        return f"(?:\\{escape})"
+        return f"(?:\\{escape})"  # a group, so that a digit after it is not read as part of the number
     return _literal(_character(escape))
 
 
@@ -197,7 +197,7 @@ def _character(escape: str) -> str:
         if code > 255:
             raise BadRegularExpression(f"\\{escape} is not a byte")
         return chr(code)
-    if escape[0] == "c" and len(escape) == 2:
+    if escape[0] == "c" and len(escape) == 2:  # \cA is the control character 1
         return chr(ord(escape[1]) % 32)
     if escape in _CONTROLS:
         return _CONTROLS[escape]
@@ -235,7 +235,7 @@ def _member(match: re.Match, first: bool, last: bool) -> str:
             return _SPACES[match["escape"]]
         if match["escape"] in ("d", "D", "w", "W"):
             return "\\" + match["escape"]
-        return _literal("\b" if match["escape"] == "b" else _character(match["escape"]))
+        return _literal("\b" if match["escape"] == "b" else _character(match["escape"]))  # in brackets, \b is a backspace
     if match["plain"] == "-" and not (first or last):
         return "-"
     return _literal(match["plain"])

@@ -36,10 +36,11 @@ def range_counts(kind: Kind, start: np.ndarray, stop: np.ndarray, step: np.ndarr
         else:  # distances and strides as unsigned: between two 64-bit numbers there may be more than 63 bits
             distance = np.where(upward, stop - start, start - stop).view(np.uint64)
             stride = np.where(upward, step, -step).view(np.uint64)
+            # rounded up; a stride or distance of 0 is of a row that the next line replaces
             counts = (distance - np.uint64(1)) // np.maximum(stride, np.uint64(1)) + np.uint64(1)
     counts = np.where(is_nonempty, counts, start_only)
     refuse(
-        ~(counts <= MAX_RANGE_VALUES),
+        ~(counts <= MAX_RANGE_VALUES),  # also NaN
         lambda i: f"range({start[i]}, {stop[i]}, {step[i]})",
         f"it has more than {MAX_RANGE_VALUES:,} values",
     )
@@ -55,5 +56,5 @@ def range_values(start: np.ndarray, step: np.ndarray, rows: np.ndarray, nth: np.
     with np.errstate(all="ignore"):
         moved = nth.astype(start.dtype, copy=False)
         moved = moved if (step == 1).all() else moved * step.take(rows)
-        is_same = (start[1:] == start[:-1]).all()
+        is_same = (start[1:] == start[:-1]).all()  # numpy then adds the one start to all rows
         return as_bits(moved + (start[:1] if is_same else start.take(rows)))

@@ -78,6 +78,7 @@ def _column(term: Term, columns, size: int, values) -> np.ndarray:
         packed = np.array(fields, np.int64).reshape(len(fields), size)
         return branches.branch_ids(term.tag, packed, values) if term.branch else values.pack(packed)
     if isinstance(term, Call):
+        # a column of one constant is enough for REPEATING functors, unless all arguments are constants: then none has the size
         constant_size = size if all(isinstance(arg, Const) for arg in term.args) or term.op not in REPEATING else 1
         sizes = (constant_size if isinstance(arg, Const) else size for arg in term.args)
         args = [_column(arg, columns, rows, values) for arg, rows in zip(term.args, sizes, strict=True)]
@@ -90,7 +91,7 @@ def bits_of_constant(term: Const, values) -> np.int64:
     if term.kind == Kind.SYMBOL:
         return values.intern([term.value])[0]
     if term.kind == Kind.RECORD:
-        return np.int64(0)
+        return np.int64(0)  # nil, the only constant record
     return as_bits(np.array([term.value], dtype_of(term.kind)))[0]
 
 

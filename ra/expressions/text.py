@@ -46,9 +46,9 @@ def substring_bounds(data, begins, ends, strings, starts, lengths):
         if 0 <= start <= end - begin:
             at = begin + start
             stop = end if length < 0 or length > end - at else at + length
-            while at < stop and _within_character(data, at):
+            while at < stop and _within_character(data, at):  # skip the rest of a character cut by the start
                 at += 1
-            while at < stop < end and _within_character(data, stop):
+            while at < stop < end and _within_character(data, stop):  # drop a character cut by the stop
                 stop -= 1
             first[row], last[row] = at, stop
     return first, last
@@ -86,7 +86,7 @@ def _cat(args: list[np.ndarray], values) -> np.ndarray:
 
     rows, inverse = distinct_rows(args)
     strings = [values.arrow(column) for column in rows]
-    return values.intern(pc.binary_join_element_wise(*strings, strings_of([""])[0]))[inverse]
+    return values.intern(pc.binary_join_element_wise(*strings, strings_of([""])[0]))[inverse]  # the last is the separator
 
 
 def substr_equals(args: list[np.ndarray], other: np.ndarray, values) -> np.ndarray:

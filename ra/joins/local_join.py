@@ -54,7 +54,7 @@ def _match(outer, inner, shift):
 @njit(types.int64(u64, types.int64, types.int64, types.uint64, types.uint64, u64), **JIT)
 def settle_row(out, begin, end, row, mask, seen):
     """Sort the heads out[begin:end] of a row, all of which are marked in the bitmap `seen`, and clear their marks. Returns the
-    end of the row. mask: the bits of a word that are the marked column."""
+    end of the row. row: the other column, in place; mask: the bits of a word that are the marked column."""
     low, high = 0, seen.size  # the cells that may have marks; narrowed only if the bitmap is large for so few heads
     if high > 8 * (end - begin):
         low, high = seen.size, 0
@@ -96,7 +96,7 @@ def _compose(outer, pairs, starts, ends, shift, cursor, limit, out, seen):
         while end < pairs.size and pairs[end] >> np.uint64(32) == z:
             most += ends[np.int64(pairs[end] & low_half)] - starts[np.int64(pairs[end] & low_half)]
             end += 1
-        if filled + min(most, 64 * seen.size) >= out.size:
+        if filled + min(most, 64 * seen.size) >= out.size:  # z has at most a head for each pair, or each x
             break
         begin, row, first, marked = filled, z << bits, cursor, False
         while cursor < end and filled < limit:
@@ -116,7 +116,7 @@ def _compose(outer, pairs, starts, ends, shift, cursor, limit, out, seen):
                     x = outer[i] & mask
                     cell, bit = np.int64(x >> np.uint64(6)), np.uint64(1) << (x & np.uint64(63))
                     out[filled] = row | x
-                    filled += seen[cell] & bit == 0
+                    filled += seen[cell] & bit == 0  # a head that was seen is overwritten by the next one
                     seen[cell] |= bit
         if marked:
             filled = settle_row(out, begin, filled, row, mask, seen)
@@ -137,6 +137,7 @@ def compose(
     pairs = sort(pairs)
     seen = np.zeros((domain + 63) // 64, np.uint64)
     out = np.empty(MAX_CHUNK_HEADS + domain + 1, np.uint64)
+    # from MAX_CHUNK_HEADS on, the limit is all that `out` holds: a piece then ends only before a z that may not fit
     limit = most if most < MAX_CHUNK_HEADS else MAX_CHUNK_HEADS + domain
     while cursor < pairs.size:
         filled, joined, cursor = _compose(outer, pairs, starts, ends, shift, cursor, limit, out, seen)

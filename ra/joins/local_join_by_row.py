@@ -20,7 +20,8 @@ LOW = np.uint64((1 << 32) - 1)
 
 @njit(types.UniTuple(types.int64, 2)(u64, types.uint64, types.int64, types.int64), **JIT)
 def _range_of_key(inner, key, low, high):
-    """Narrow the range [low, high) of inner words to those with a key (their upper half)."""
+    """Narrow the range [low, high) of inner words, those of one directory entry, to those with a key (their upper half). The
+    entry has few words, so they are compared one by one."""
     while low < high and inner[low] >> HALF < key:
         low += 1
     end = low
@@ -47,17 +48,17 @@ def _join_rows(outer, cursor, inner, base, coarse, starts, out, seen):
             key = outer[cursor] & LOW
             cursor += 1
             group = (key - base) >> step  # see `ra.blocks.kernels.directory`
-            if key < base or group >= groups:
+            if key < base or group >= groups:  # inner has no such key
                 continue
             low, high = starts[np.int64(group)], starts[np.int64(group) + 1]
-            if coarse:
+            if coarse:  # the entry is for several keys
                 low, high = _range_of_key(inner, key, low, high)
             total += high - low
             if total <= MAX_INSERTION_SORTED_WORDS:
                 for j in range(low, high):
                     filled = insert_word(out, begin, filled, row | inner[j] & LOW)
                 continue
-            for i in range(begin, begin if marked else filled):
+            for i in range(begin, begin if marked else filled):  # once a row: mark the heads made by insertion
                 seen[np.int64((out[i] & LOW) >> np.uint64(6))] |= np.uint64(1) << (out[i] & np.uint64(63))
             marked = True
             for j in range(low, high):  # without a branch to mispredict

@@ -95,7 +95,7 @@ def _add(keys, masks, begin, end, row, out, out_masks, first, filled, seen, cell
     """Add the chunks begin to end - 1 of (keys, masks) to a row of heads. Return (filled, low, high): the row's few chunks are
     out[first:filled], sorted; once there are more, they are in the bitmap (seen, cells), see `_mark`, and low ≤ high are the
     first and the last word of `cells` that may not be 0."""
-    if low > high:
+    if low > high:  # nothing is in the bitmap
         if filled - first + end - begin <= MAX_INSERTION_SORTED_WORDS:
             for i in range(begin, end):
                 filled = _put_chunk(out, out_masks, first, filled, row | keys[i] & CELL, masks[i])
@@ -118,9 +118,10 @@ def _unite_rows(outer, outer_masks, cursor, inner, inner_masks, base, coarse, st
     """Make whole rows of heads (x, z) from the chunks outer[cursor:] of (x, y), and those of (y, z) in inner, until they might
     not fit. Return (number of chunks, cursor). Each name is that of the chunks' keys, with `_masks` that of their masks. base,
     coarse, starts: the directory of inner's rows. `seen` and `cells` are all zero on entry and on return."""
-    filled = 0
+    filled = 0  # below `room`, one more row fits, which has at most seen.size chunks
     room, groups, step = out.size - seen.size - MAX_INSERTION_SORTED_WORDS, np.uint64(starts.size - 1), np.uint64(coarse)
     while cursor < outer.size and filled < room:
+        # low > high: no chunk of the row is in the bitmap yet
         x, first, low, high = outer[cursor] >> BELOW, filled, np.int64(seen.size), np.int64(-1)
         row = x << BELOW
         while cursor < outer.size and outer[cursor] >> BELOW == x:
@@ -130,10 +131,10 @@ def _unite_rows(outer, outer_masks, cursor, inner, inner_masks, base, coarse, st
                 key = above | lowest_bit(word)
                 word &= word - ONE
                 group = (key - base) >> step
-                if key < base or group >= groups:
+                if key < base or group >= groups:  # inner has no such row
                     continue
                 begin, end = starts[np.int64(group)], starts[np.int64(group) + 1]
-                if coarse:
+                if coarse:  # the entry is for several rows
                     while begin < end and inner[begin] >> BELOW < key:
                         begin += 1
                     last = begin
@@ -187,8 +188,9 @@ def _match_chunks(outer, inner, inner_masks, most):
 def _unite_columns(outer, outer_masks, pairs, starts, ends, cursor, out, out_masks, seen, cells):
     """Make whole rows of heads, those of one z, from pairs[cursor:] until they might not fit. Return (number of chunks,
     cursor). outer, outer_masks: chunks of (y, x); pairs, starts, ends: the result of `_match_chunks`, pairs sorted."""
-    filled, room = 0, out.size - seen.size - MAX_INSERTION_SORTED_WORDS
+    filled, room = 0, out.size - seen.size - MAX_INSERTION_SORTED_WORDS  # see `_unite_rows`
     while cursor < pairs.size and filled < room:
+        # low > high: no chunk of the row is in the bitmap yet
         z, first, low, high = pairs[cursor] >> HALF, filled, np.int64(seen.size), np.int64(-1)
         row = z << BELOW
         while cursor < pairs.size and pairs[cursor] >> HALF == z:

@@ -29,10 +29,11 @@ class Fingerprint:
     """
 
     relation: Relation
-    types: dict[str, Type]
+    types: dict[str, Type]  # by name, for the fields of records
     values: "Lookups"  # the symbols and records that the ids denote
 
     def __call__(self, columns: np.ndarray) -> int:
+        """Return the fingerprint of distinct tuples (arity, n): the sum of their hashes and their number, modulo 2^64."""
         types = [type_ for _, type_ in self.relation.attributes]
         contents = [self._contents(column, type_.name, type_.kind) for column, type_ in zip(columns, types, strict=True)]
         words = combined(np.array(contents, np.int64).reshape(columns.shape))
@@ -50,11 +51,11 @@ class Fingerprint:
     def _records(self, column: np.ndarray, type_: str) -> np.ndarray:
         """Return the hashes of records, whose fields may be records, to any depth. First the ids at each depth are collected,
         then hashed from the deepest to the outermost."""
-        levels = [{type_: np.unique(column)}]
-        hashes: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+        levels = [{type_: np.unique(column)}]  # for each depth, the ascending ids by type
+        hashes: dict[str, tuple[np.ndarray, np.ndarray]] = {}  # (ids, hashes) by type, of the last hashed depth
         while levels[-1]:
             levels.append(self._inner_records(levels[-1]))
-        for level in reversed(levels[:-1]):
+        for level in reversed(levels[:-1]):  # the last level is empty
             hashes = {name: (ids, self._hash_records(name, ids, hashes)) for name, ids in level.items()}
         ids, hashed = hashes[type_]
         return hashed[np.searchsorted(ids, column)]

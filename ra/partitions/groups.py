@@ -76,7 +76,7 @@ class PieceReport:
     """The report of a task on a piece, whose result belongs to `partition`.
 
     groups: the groups of the piece; at least those of the relation that has tuples in most of them.
-    births: the number of new tuples of each step; at 0, the tuples that the piece begins with.
+    births: the number of new tuples of each step, in all parts of a split piece; at 0, those that the piece begins with.
     blocks, sizes: for each relation, its stored tuples, and their number in each slot of the bucket map.
     costs: the array (seconds, heads, new tuples) of each rule, by its number.
     added: new symbols and records.
@@ -119,7 +119,7 @@ class PieceContext(TaskContext):
     """The context of rules on a piece: the stratum's relations have the piece's tuples; every host has all others
     completely."""
 
-    tables: dict = field(default_factory=dict)
+    tables: dict = field(default_factory=dict)  # the piece's tables, by relation of the stratum
 
     def blocks(self, relation: str, part: str, order) -> list[Block]:
         table = self.tables.get(relation)
@@ -130,8 +130,10 @@ class PieceContext(TaskContext):
 class RunGroups:
     """A task that evaluates pieces to the fixpoint, or for `steps` steps.
 
+    world: the relations of other strata; versions: the delta versions of all recursive rules.
     homes: for each relation of the stratum; full, delta: the tuples of those that have any at the start.
-    map: the bucket map of the results; root, label: the directory and the names of the runs written.
+    map: the bucket map of the results, with one subbucket a bucket; root, label: the directory and the names of the runs
+    written.
     """
 
     world: World
@@ -151,7 +153,7 @@ class RunGroups:
             try:
                 self._run(number, report)
             except EvaluationError as error:
-                report.error = self._evaluated_rule, str(error)
+                report.error = self._evaluated_rule, str(error)  # noted by `_step`
             report.seconds = time.perf_counter() - begun
             if isinstance(self.world.values, SharedValues):  # the driver's own `Values` need not learn what they have
                 report.added = self.world.values.added()
@@ -159,7 +161,7 @@ class RunGroups:
 
     def _run(self, number: int, report: PieceReport) -> None:
         """Evaluate a piece, and store its tuples. If it is split, each part is stored separately."""
-        waiting, stored_parts = [self._open_piece(number)], 0
+        waiting, stored_parts = [self._open_piece(number)], 0  # waiting: the parts that are not at their fixpoint
         report.births[0] = waiting[0].size
         while waiting:
             state = waiting.pop()
@@ -200,6 +202,7 @@ class RunGroups:
             sink = Sink(state.tables[version.derivation.relation])
             for heads in version.derivation.heads(context, sink.table.home):
                 sink.take(heads)
+                # once a step: a piece of one group cannot be split, and continues beyond the limit
                 if born + sink.born > MAX_PIECE_TUPLES and not tried_to_split:
                     tried_to_split, halves = True, split_piece(state, self.homes)
                     if halves:
@@ -226,7 +229,7 @@ class RunGroups:
             report.blocks.setdefault(name, []).extend(store(path, block))
             begins = group_begins(block, home.keys)
             group_sizes = np.diff(begins, append=block.size)
-            first_tuples = block.picked(begins)
+            first_tuples = block.picked(begins)  # all tuples of a group are in one bucket, which is one slot
             slots = parcels.slots_of_block(first_tuples, home.keys, self.map)
             sizes = np.bincount(slots, weights=group_sizes, minlength=self.map.buckets)
             report.sizes[name] = report.sizes.get(name, 0) + sizes.astype(np.int64)
@@ -250,7 +253,7 @@ def split_piece(state: PieceState, homes: dict[str, Home]) -> list[PieceState]:
 def _median_key(state: PieceState, homes: dict[str, Home]) -> tuple | None:
     """Return the carried columns of a group such that about half of the tuples are in groups before it; None if the sampled
     tuples are of one group."""
-    samples = []
+    samples = []  # (keys of sampled tuples, the number of tuples that each stands for)
     for name, table in state.tables.items():
         for block in table.blocks("all", table.home):
             if block.size:
@@ -269,9 +272,11 @@ def _median_key(state: PieceState, homes: dict[str, Home]) -> tuple | None:
 
 
 def _half_table(table: Table, home: Home, key: tuple, before_key: bool) -> Table:
-    """Return a table of the groups before `key` if `before_key`, else of the groups from it on."""
+    """Return a table of the groups before `key` if `before_key`, else of the groups from it on. The tuples in `new` are left
+    out, as the halves repeat the step."""
 
     def selected(block: Block) -> Block:
+        """Return the tuples of the chosen groups, by lexicographic order of the key."""
         before = np.zeros(block.size, np.bool_)
         is_equal = np.ones(block.size, np.bool_)
         for place, value in enumerate(key):

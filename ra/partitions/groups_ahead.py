@@ -84,8 +84,9 @@ def _run_steps(waiting, indptr, targets, seen, front, fresh, todo, later, touche
     """Run up to `steps` iterations from `front`: for each node, the bits of the groups with a new tuple that ends there.
 
     Sets `born` to the bits of all new tuples, and `front` to those of the last iteration; levels[k] grows by the number of
-    tuples of iteration k. todo[:waiting]: the nodes with a bit in front; fresh, later: work space. Returns the number of
-    entries in `touched`.
+    tuples of iteration k. seen: the bits of the known tuples, to which new ones are added; touched[:entries]: the nodes with a
+    bit in seen. todo[:waiting]: the nodes with a bit in front; fresh, later: work space. Returns the number of entries in
+    `touched`.
     """
     step = 0
     while waiting and step < steps:
@@ -145,9 +146,9 @@ def iterate_groups(
                 words, known_positions[number], lanes, count, space.seen, space.touched, entries
             )
         entries = _run_steps(waiting, indptr, targets, *space, born, entries, levels, steps)
-        nodes = np.sort(space.touched[:entries])
+        nodes = np.sort(space.touched[:entries])  # all nodes with bits; `_words_of_groups` clears `born` and `front`
         space.seen[nodes] = 0
-        born[nodes] &= ~space.front[nodes]
+        born[nodes] &= ~space.front[nodes]  # the new tuples of all iterations but the last
         yield _words_of_groups(lanes, born, nodes), _words_of_groups(lanes, space.front, nodes), position
 
 
@@ -186,17 +187,19 @@ class GroupsAhead:
             new += _store_halves(path, fresh)
             report.sent = count
         report.seconds, report.clock = time.perf_counter() - begun, time.time()
+        # 0: the home index
         return [report, Born(self.relation.name, 0, partition, full, new, sizes, count, report, pairs, fresh_sizes)]
 
     def _slots(self, words: np.ndarray) -> np.ndarray:
         """Return the slot (n,) of each word in the home index."""
-        return codec.slots_of_words(words, 32, self.relation.home.map.tables()[0])
+        first_slots, _ = self.relation.home.map.tables()  # of each bucket
+        return codec.slots_of_words(words, 32, first_slots)  # the key is all but the low 32 bits
 
     def _pairs(self, fresh: np.ndarray) -> np.ndarray:
         """Return for each slot the number of edges from the last nodes of fresh tuples: the pairs that the next join makes."""
         indptr = self.adjacency[0].open()
         ends = (fresh & LOW).astype(np.int64)
-        weights = indptr[ends + 1] - indptr[ends]
+        weights = indptr[ends + 1] - indptr[ends]  # the edges from each last node
         return np.bincount(self._slots(fresh), weights, minlength=self.relation.home.sizes.size)
 
     def _run_groups(self, partition: int, cursor: int, report: Report) -> tuple[np.ndarray, np.ndarray]:
@@ -211,10 +214,10 @@ class GroupsAhead:
         for settled, fresh, end in iterate_groups(whole, known, indptr, targets, self.steps, levels, cursor):
             parts.append((settled, fresh))
             new_count += settled.size + fresh.size
-            report.received += end - cursor
+            report.received += end - cursor  # the tuples read
             cursor = end
             if self.threshold is not None and new_count > self.threshold and end < whole.size:
-                report.facts["cursor"] = end
+                report.facts["cursor"] = end  # None, as at first, if no group remains
                 break
         report.facts["births"] = np.trim_zeros(levels, "b").tolist()
         empty = np.empty(0, np.uint64)

@@ -33,7 +33,8 @@ def tuples_of(source: PartitionedRelation | Shared, partition: int, partitions: 
 
 
 def blocks_of(source: PartitionedRelation, partition: int, order: Order, skipped: Container[str] = ()) -> Iterator[Block]:
-    """Yield a partition's blocks of a relation in a column order, except the runs at the paths in `skipped`."""
+    """Yield a partition's full blocks of a relation, which is all of a settled one, in a column order, except the runs at the
+    paths in `skipped`."""
     places = tuple(source.home.order.index(i) for i in order)
     for stored in source.home.full[partition]:
         if stored.run.path not in skipped:
@@ -51,6 +52,7 @@ class SendToIndexes:
     partitions: int
 
     def __call__(self, partition, records):
+        """Yield (partition, parcel) for each piece of this partition's tuples, tagged by relation and index."""
         for name, source in self.sources.items():
             for number, index in enumerate(self.indexes[name]):
                 for block in tuples_of(source, partition, self.partitions, index.order):
@@ -67,6 +69,7 @@ class StoreIndexes:
     root: str
 
     def __call__(self, partition: int, records: list) -> Iterator[Born]:
+        """Store the parcels of each index, and yield a `Born` for each index that gets tuples here."""
         for name, indexes in self.indexes.items():
             for number, index in enumerate(indexes):
                 if (arrived := parcels.received_block(records, f"{name}/{number}")) is not None:
@@ -80,13 +83,14 @@ class StoreIndexes:
                         new=[],  # only the index is new: the relation has had these tuples before, so no delta gets them
                         sizes=slot_sizes,
                         count=arrived.size,
-                        report=Report("insert", partition, arrived.size),
+                        report=Report("insert", partition, received=arrived.size),
                     )
 
 
 @dataclass
 class WriteReordered:
-    """A task that writes its partition's tuples of a relation in another column order, and returns [list of stored blocks]."""
+    """A task that writes its partition's tuples of a relation in another column order, and returns [list of stored blocks].
+    root, label: the directory of the runs on each host, and a part of their names."""
 
     relation: PartitionedRelation
     order: Order
@@ -94,9 +98,10 @@ class WriteReordered:
     label: str
 
     def __call__(self, partition, records):
+        """Return [stored blocks]: the home blocks themselves if they have this order, else one new block."""
         if self.relation.home.order == self.order:
             return [self.relation.home.full[partition]]
-        blocks = list(tuples_of(self.relation, partition, 1, self.order))
+        blocks = list(blocks_of(self.relation, partition, self.order))
         if not blocks:
             return [[]]
         path = os.path.join(self.root, str(partition), f"{self.relation.name}-{self.label}")

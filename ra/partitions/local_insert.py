@@ -24,14 +24,15 @@ MAX_NEW_BLOCKS = 32  # of `new`, which gets a block in each inner iteration, and
 
 @dataclass
 class Born:
-    """The result of an insert into one index on one partition. full, new: the blocks of these parts after the insert."""
+    """The result of an insert into one index on one partition. index: its number, 0 for home; full, new: the blocks of these
+    parts after the insert."""
 
     relation: str
     index: int
     partition: int
     full: list[StoredBlock]
     new: list[StoredBlock]
-    sizes: np.ndarray  # the number of new tuples in each slot
+    sizes: np.ndarray  # the number of new tuples in each slot, less the superseded ones of a reduction
     count: int  # of new tuples
     report: Report
     pairs: np.ndarray | float = 0.0  # for each slot, the expected number of pairs that the next iteration's join compares
@@ -43,7 +44,7 @@ def insert_tasks(relations: list[PartitionedRelation], label: str, root: str, fi
     directory of the runs on each host; first_joins: the first joins of new tuples, to estimate their work."""
     has_others, first_joins = any(len(relation.indexes) > 1 for relation in relations), first_joins or {}
     others = [InsertOthers(relations, label, root, first_joins)] if has_others else []
-    return [Insert(relations, label, root, has_others, first_joins), *others]
+    return [Insert(relations, label, root, forward=has_others, first_joins=first_joins), *others]
 
 
 def absorb(relations: dict[str, PartitionedRelation], results) -> None:
@@ -56,7 +57,8 @@ def absorb(relations: dict[str, PartitionedRelation], results) -> None:
 
 @dataclass
 class Insert:
-    """A task that drops the arrived tuples that the home index has, writes the others, and sends them to the other indexes."""
+    """A task that drops the arrived tuples that the home index has, writes the others, and sends them to the other indexes.
+    label, root, first_joins: see `insert_tasks`."""
 
     relations: list[PartitionedRelation]
     label: str
@@ -83,10 +85,10 @@ class Insert:
     def _insert(self, relation: PartitionedRelation, partition: int, records) -> tuple[Born, dict[str, Block | None]]:
         """Insert the tuples that arrived for one relation. Return the result, and the new tuples for the other indexes, by the
         suffix of their parcels' tag."""
-        tag = f"{relation.name}/0"
+        tag = f"{relation.name}/0"  # 0: the home index
         arrived = parcels.received_block(records, tag)
         path = os.path.join(self.root, str(partition), f"{relation.name}-0-{self.label}")
-        report = Report("insert", partition, parcels.arrived_count(records, tag))
+        report = Report("insert", partition, received=parcels.arrived_count(records, tag))
         if relation.reduction:
             return self._insert_reduced(relation, partition, arrived, path, report)
         home = relation.home
@@ -109,10 +111,10 @@ class Insert:
         if arrived is None or not table.insert(arrived.columns(), arrived.size):
             sizes = np.zeros_like(home.sizes)
             return Born(relation.name, 0, partition, home.full[partition], home.new[partition], sizes, 0, report), {}
-        table.advance()
+        table.advance()  # the new and improved tuples are now the delta, one block
         delta, whole = table.blocks("delta", table.home)[0], union_of_blocks(table.blocks("all", table.home), table.arity)
         report.sent = delta.size
-        sizes = count_by_slot(whole, home)[0]
+        sizes = count_by_slot(whole, home)[0]  # less those of before: a better value may be in another slot
         for stored in home.full[partition]:
             sizes = sizes - count_by_slot(stored.open(), home)[0]
         full, new = store(path + "-full", whole), home.new[partition] + store(path, delta)
@@ -139,7 +141,8 @@ def forwarded(relation: PartitionedRelation, block: Block | None, partition: int
 
 @dataclass
 class InsertOthers:
-    """A task that inserts into the other indexes of each relation. The arriving tuples are known to be new."""
+    """A task that inserts into the other indexes of each relation. The arriving tuples are known to be new. label, root,
+    first_joins: see `insert_tasks`."""
 
     relations: list[PartitionedRelation]
     label: str
@@ -159,7 +162,8 @@ class InsertOthers:
                 full += store(path + "-settled", settled) if settled is not None else []
                 new = list(index.new[partition]) + (store(path, arrived) if arrived is not None else [])
                 size = sum(block.size for block in (arrived, settled) if block is not None)
-                report = Report("insert", partition, size, size, seconds=time.perf_counter() - begun, clock=clock)
+                seconds = time.perf_counter() - begun
+                report = Report("insert", partition, received=size, sent=size, seconds=seconds, clock=clock)
                 report.facts["arrived"] = size
                 fresh, pairs = count_by_slot(arrived, index, self.first_joins.get((relation.name, number), []), partition)
                 sizes = fresh + count_by_slot(settled, index)[0]

@@ -77,7 +77,7 @@ def to_bucket(block: Block, key: Iterable[int], placement: BucketMap, tag: str, 
     """Yield the parcels that send each binding to every partition with a subbucket of the bucket of its key: the intra-bucket
     shuffle (*Load-balancing Parallel Relational Algebra*, section 3).
 
-    key: the places of the key's columns.
+    key: the places of the key's columns; here: the sender, and the buckets whose bindings it keeps.
     """
     if not block.size:
         return
@@ -91,7 +91,7 @@ def to_bucket(block: Block, key: Iterable[int], placement: BucketMap, tag: str, 
 
 def to_subbucket(block: Block, key: Iterable[int], rest: Iterable[int], placement: BucketMap, tag: str, here: Here = ()):
     """Yield the parcels that send each binding to the partition of one subbucket: the columns at the places `key` determine the
-    bucket, those at `rest` the subbucket."""
+    bucket, those at `rest` the subbucket. here: the sender, and the buckets whose bindings it keeps."""
     if block.size:
         words, (_, homes) = combined_key(block, key), placement.tables()
         destination = homes[placement.slots_of(words, combined_key(block, rest))]
@@ -105,8 +105,9 @@ def to_subbucket(block: Block, key: Iterable[int], rest: Iterable[int], placemen
 def receiving_partitions(placement: BucketMap, here: Here = ()) -> np.ndarray:
     """Return a mask (partitions, buckets) of the partitions to which the bindings of each bucket are sent."""
     receives = np.zeros((placement.partitions, placement.buckets), np.bool_)
-    receives[placement.tables()[1], np.repeat(np.arange(placement.buckets), placement.subbuckets)] = True
-    if here:
+    _, homes = placement.tables()  # the partition of each slot
+    receives[homes, np.repeat(np.arange(placement.buckets), placement.subbuckets)] = True
+    if here:  # the sender alone gets the bindings of its copied buckets
         partition, copied_buckets = here
         receives[:, copied_buckets] = False
         receives[partition, copied_buckets] = True
@@ -140,4 +141,5 @@ def _opened(parcel: Parcel) -> Block:
     packing = Packing(parcel.bounds)
     if packing.lanes == 1:
         return Block(packing, codec.decode(parcel.data, parcel.tuples)[None])
-    return Block(packing, np.frombuffer(parcel.data, np.uint64).reshape(packing.lanes, parcel.tuples).copy())
+    words = np.frombuffer(parcel.data, np.uint64).copy()  # bytes are read-only, and kernels take writable arrays
+    return Block(packing, words.reshape(packing.lanes, parcel.tuples))

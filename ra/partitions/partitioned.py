@@ -28,7 +28,8 @@ Parts = list[list[StoredBlock]]  # for each partition, its blocks
 @dataclass
 class PartitionedIndex:
     """All tuples of a relation, sorted with their columns in `order`. A hash of the first `keys` columns determines the bucket,
-    a hash of the others the subbucket; `map` assigns subbuckets to partitions. A slot is a subbucket's number in the map.
+    a hash of the others the subbucket; `map` assigns subbuckets to partitions. A slot is a subbucket's number in the map. full,
+    delta, new: the stored blocks by the life of their tuples (see the module).
     """
 
     order: Order
@@ -47,6 +48,7 @@ class PartitionedIndex:
     copied: Parts = field(default_factory=list)  # the tuples of copied buckets on partitions that are not their home
 
     def __post_init__(self):
+        """Make an empty part a list of blocks for each partition, and empty sizes a zero for each slot."""
         for part in ("full", "delta", "new", "copied"):
             if not getattr(self, part):
                 setattr(self, part, [[] for _ in range(self.map.partitions)])
@@ -68,17 +70,18 @@ class PartitionedIndex:
             pairs = pairs + result.pairs
             received[result.partition] += result.report.received
             born[result.partition] += result.report.sent
-        self.fresh = fresh = np.maximum(fresh, 0)
+        self.fresh = fresh = np.maximum(fresh, 0)  # a slot may lose more superseded tuples than it gains
         self.pairs, self.work = pairs, expected(fresh, self.map.tables()[1], received, born)
 
     def joins_in_place(self, placement: BucketMap, one: bool = False) -> bool:
         """True if each tuple that `placement` assigns to a bucket is on a partition that has all of this index's bucket of the
         same number, or with `one` a subbucket of it. Then both can be joined without a shuffle."""
-        if not one and (self.map.subbuckets > 1).any():
+        if not one and (self.map.subbuckets > 1).any():  # the subbuckets of a bucket may be on several partitions
             return False
         if placement.homes == self.map.homes:
             return True
         for bucket, (partitions, own) in enumerate(zip(placement.homes, self.map.homes, strict=True)):
+            # a bucket that is not copied is only on its own partition
             if not self.copies.get(bucket, frozenset(own)).issuperset(partitions):
                 return False
         return True
@@ -140,6 +143,7 @@ class PartitionedRelation:
 
     def snapshot(self) -> "PartitionedRelation":
         """Return a copy for the joins of an outer iteration. It does not change when inner iterations insert tuples."""
+        # `new` is empty on every partition (`__post_init__`): a join does not read it
         indexes = [replace(index, full=list(index.full), delta=list(index.delta), new=[]) for index in self.indexes]
         return replace(self, indexes=indexes)
 

@@ -48,7 +48,7 @@ class Reachability:
     groups: Replica
     begins: list[int]
     pieces: int  # the number of pieces of each partition
-    steps: int
+    steps: int  # the most steps of a group, of which its base is the first
     column: int  # the number of the carried column, 0 or 1
     arity: int = 2
 
@@ -95,6 +95,7 @@ class CountGroups:
     reached: Reachability
 
     def __call__(self, partition, pieces):
+        """Yield the `PieceReport` of each piece, given as (partition, number)."""
         for piece in pieces:
             begun, report, levels = time.perf_counter(), PieceReport(piece[0]), self.reached.empty_levels()
             for batch, seen, touched in self.reached.batches(piece, levels):
@@ -107,7 +108,8 @@ class CountGroups:
 @dataclass
 class WriteGroups:
     """A task that writes the tuples of its pieces as sorted blocks, the carried column first. ascending: the nodes in ascending
-    order of their values.
+    order of their values. name: of the relation; packing, map: those of its blocks and its home; root, label: the directory and
+    the names of the runs.
     """
 
     reached: Reachability
@@ -129,6 +131,7 @@ class WriteGroups:
         ascending = self.ascending.open()
         ranks, waiting, rows = np.empty_like(ascending), [], 0
         ranks[ascending] = np.arange(ascending.size)  # of each node, in the order of values
+        # `harvest` lists a group's nodes in the order of its argument: here that of the values, so they are sorted
         for batch, seen, touched in self.reached.batches(piece, levels):
             ends, reached = harvest(seen, ascending[np.sort(ranks[touched])])
             waiting.append((batch, np.diff(ends, prepend=0)[: batch.size], reached))
@@ -147,11 +150,11 @@ class WriteGroups:
         groups, sizes, reached = (np.concatenate(arrays) for arrays in zip(*batches, strict=True))
         values = self.reached.carried.open()[groups]
         order = np.argsort(values)
-        begins, sizes = (np.cumsum(sizes) - sizes)[order], sizes[order]
+        begins, sizes = (np.cumsum(sizes) - sizes)[order], sizes[order]  # of each group's nodes in `reached`
         columns = [np.repeat(values[order], sizes), self.reached.nodes.open()[concatenate_slices(reached, begins, sizes)]]
         block = Block(self.packing, pack_columns(columns, self.packing, reached.size))
         (partition, number), written = piece, report.blocks[self.name]
         written += store(os.path.join(self.root, str(partition), f"{self.name}-{self.label}-{number}-{len(written)}"), block)
         first_tuples = Block(self.packing, np.ascontiguousarray(block.words[:, np.cumsum(sizes) - sizes]))
-        slots = parcels.slots_of_block(first_tuples, 1, self.map)
+        slots = parcels.slots_of_block(first_tuples, 1, self.map)  # by the carried column: a group is in one slot
         report.sizes[self.name] += np.bincount(slots, weights=sizes, minlength=self.map.buckets).astype(np.int64)

@@ -71,7 +71,7 @@ class Arrive:
 
     def __call__(self, partition, records):
         """Return [the `Moved` of the partition], given the parcels and the dictionary of staying blocks that `Leave` sent."""
-        (blocks,) = (record for record in records if isinstance(record, dict))
+        (blocks,) = (record for record in records if isinstance(record, dict))  # of the `Leave` of this partition
         sizes, count = np.zeros(int(self.index.map.subbuckets.sum()), np.int64), 0
         for part in PARTS:
             arrived = parcels.received_block(records, part)

@@ -48,7 +48,8 @@ class AheadContext(TaskContext):
 class StepsAhead:
     """A task that runs up to `steps` steps; it begins no step after it has made more than `budget` tuples.
 
-    Its report contains the number of finished steps, or None at the fixpoint. All tuples that it makes are in memory. If a step
+    Its report contains the number of finished steps, or None at the fixpoint, and for each version [seconds, heads] as `costs`.
+    All tuples that it makes are in memory. If a step
     other than the first raises an error, the task ends before it, and the iteration that repeats the step reports the error.
     partitions: their number.
     """
@@ -60,7 +61,8 @@ class StepsAhead:
     budget: int
 
     def __call__(self, partition, records):
-        """Run steps on one partition. Yields the parcels of each step's heads, and the report for all partitions."""
+        """Run steps on one partition. Yields the parcels of each step's heads, and the report for all partitions, as each
+        inserts the steps that all have finished."""
         costs = {version.number: [0.0, 0] for version in self.versions}  # seconds and heads of each version
         begun, report = time.perf_counter(), Report("run-ahead", partition, facts={"steps": 0, "costs": costs})
         derived = {version.derivation.relation for version in self.versions}
@@ -140,7 +142,7 @@ class InsertSteps(Insert):
         report = Report("insert", partition, facts={"births": []})
         settled: list[Block] = []  # the new tuples of earlier steps
         fresh = None  # those of the last one
-        end = max(parcels_by_step, default=0) if last is None else last
+        end = max(parcels_by_step, default=0) if last is None else last  # later steps will be repeated
         for step in range(1, end + 1):
             block = parcels.received_block(parcels_by_step[step], tag_of(name, step))
             if block is not None:
@@ -158,5 +160,6 @@ class InsertSteps(Insert):
         stored = store(path + "-settled", settled_block) if settled_block is not None else []
         full = merge_small_blocks(home.full[partition] + stored, path + "-full")
         new = store(path, fresh) if fresh is not None else []
+        # 0: the home index
         born = Born(name, 0, partition, full, new, settled_sizes + fresh_sizes, report.sent, report, pairs, fresh_sizes)
         return born, {"": fresh, " settled": settled_block}

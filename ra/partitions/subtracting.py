@@ -103,7 +103,8 @@ def slot_sizes(blocks: list[Block], index: PartitionedIndex) -> np.ndarray:
 
 @dataclass
 class ChangedIndex:
-    """The blocks of an index on one partition after a change, and the number of tuples that each slot has gained or lost."""
+    """The blocks of an index on one partition after a change, and as `sizes` the number of tuples that each slot has gained,
+    negative if it has lost more. index: its number in the relation."""
 
     relation: str
     index: int

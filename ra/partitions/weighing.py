@@ -35,7 +35,7 @@ class FirstJoin:
             parts = self.partners.full, self.partners.delta, self.partners.copied
             others = [stored.open() for part in parts for stored in part[partition]]
         else:
-            others = [stored.share() for stored in self.partners]
+            others = [stored.share() for stored in self.partners]  # many tasks read them
         keys, total = [block.column(place) for place in self.places], np.zeros(block.size, np.int64)
         for other in others:
             lows, highs = other.ranges(keys, block.size)

@@ -89,7 +89,7 @@ class Best(Reduction):
     def sifted(self, block: Block, known: list[Block]) -> Block:
         """Return the best tuple of each key of a block, unless a known tuple has the key and a value as good or better."""
         block = self.best(block)
-        for other in known:
+        for other in known:  # a known block has at most one tuple of a key, at `lows`
             lows, highs = other.ranges(keys_of(block, 1), block.size)
             improves, known_keys, last = np.ones(block.size, np.bool_), np.flatnonzero(highs > lows), block.arity - 1
             values = self.encoded(block.column(last, known_keys))

@@ -55,6 +55,7 @@ def first_of_keys(columns: list[np.ndarray], size: int, keys: tuple[Key, ...]) -
     for place, key in enumerate(keys):
         values = [np.ascontiguousarray(columns[column]) for column in key]
         values_of_key = Block.of(values, size)
+        # a value's position among the distinct ones; different keys get different numbers
         groups[:, place] = values_of_key.ranges(values, size)[0] + group_count
         group_count += values_of_key.size
     return _mark_first_of_groups(groups.reshape(-1), len(keys), group_count)
@@ -62,7 +63,8 @@ def first_of_keys(columns: list[np.ndarray], size: int, keys: tuple[Key, ...]) -
 
 @dataclass
 class Choice(Reduction):
-    """A reduction to the first tuple of each key. candidates: those of the rule that is being evaluated.
+    """A reduction to the first tuple of each key, in the order that `sorting` gives. candidates: those of the rule that is
+    being evaluated; None before its first heads.
 
     >>> table = Table(2, reduction=Choice(((0,),), lambda columns: np.lexsort(columns[::-1])))
     >>> table.insert([np.array([1]), np.array([9])], 1), table.advance()
@@ -111,7 +113,7 @@ class Choice(Reduction):
             values = [np.ascontiguousarray(columns[column]) for column in key]
             for block in known((*key, *(place for place in range(len(columns)) if place not in key))):
                 lows, highs = block.ranges(values, size)
-                free &= lows == highs
+                free &= lows == highs  # no known tuple begins with the key
         return free
 
 
@@ -144,7 +146,7 @@ class Candidates:
             chosen = first_of_keys(columns, columns[0].size, self.choice.keys)
             self.collected = Table(self.table.arity)
             self.collected.insert([column[chosen] for column in columns], int(chosen.sum()))
-        self.most = max(MAX_CANDIDATES, 2 * self.collected.count)
+        self.most = max(MAX_CANDIDATES, 2 * self.collected.count)  # if few are dropped, the next attempt is later
 
     def _sorted(self) -> list[np.ndarray]:
         """Return the columns of all candidates in the order of preference."""

@@ -23,8 +23,8 @@ def _pair_up(members, order, old, starts, lefts, rights):
     have exactly that size. A new value is an old class of its own, and is also paired with itself. The members of the largest
     old class are only paired with others, so the work is proportional to the pairs.
 
-    members: the values; old: the old class of each, -1 if it is new; order[starts[i] : starts[i + 1]]: the places of the
-    members of the i-th new class, ascending."""
+    members: the values; old: the old class of each, as a position in `members`, -1 if it is new; order[starts[i] : starts[i +
+    1]]: the places of the members of the i-th new class, ascending."""
     sizes, outside, filled = np.zeros(old.size, np.int64), np.empty(old.size, np.int64), 0
     for number in range(starts.size - 1):
         places = order[starts[number] : starts[number + 1]]
@@ -34,7 +34,7 @@ def _pair_up(members, order, old, starts, lefts, rights):
                 sizes[old[place]] += 1
                 if largest < 0 or sizes[old[place]] > sizes[largest]:
                     largest = old[place]
-        if largest >= 0 and sizes[largest] == places.size:
+        if largest >= 0 and sizes[largest] == places.size:  # the class has no new members, and so no new pairs
             continue
         count = 0
         for place in places:
@@ -77,7 +77,7 @@ class Classes(Reduction):
         old[places] = places[before.roots]
         sizes, sizes_before = np.bincount(roots), np.bincount(old[old >= 0])
         size = int((sizes * sizes).sum() - (sizes_before * sizes_before).sum())  # a class of n has n * n pairs
-        starts = np.concatenate([[0], np.cumsum(sizes[sizes > 0])])
+        starts = np.concatenate([[0], np.cumsum(sizes[sizes > 0])])  # a place that is no root has the size 0
         pairs = [np.empty(size, np.int64), np.empty(size, np.int64)]
         _pair_up(members, np.argsort(roots, kind="stable"), old, starts, *pairs)
         return pairs, size

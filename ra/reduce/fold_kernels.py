@@ -57,7 +57,7 @@ def number_rows(rows, known, table, numbers, begin, count):
     the end if `known` is full.
 
     rows (arity, n); known (arity, capacity): the known rows by number; table: a hash table of their numbers, -1 where it is
-    free; count: the number of known rows."""
+    free, whose size is a power of two above the capacity; count: the number of known rows."""
     mask = np.uint64(table.size - 1)
     for i in range(begin, numbers.size):
         hashed = np.uint64(0)
@@ -105,14 +105,14 @@ def next_task(first, lows, highs, begin, most):
 def count_pairs(first, lows, highs, second, counts, touched, least, out):
     """Count the pairs (first[i], v) for v in second[lows[i] : highs[i]]. Write (first, second, count) of each distinct pair
     with a count of `least` or more to `out` (3, capacity). Return the number of pairs written. first: ascending; counts: by
-    value of `second`, all zero on entry and on return; touched: scratch."""
+    value of `second`, all zero on entry and on return; touched: scratch, one place more than `counts`."""
     written, row = 0, 0
     while row < first.size:
         key, distinct = first[row], 0
         while row < first.size and first[row] == key:
             for place in range(lows[row], highs[row]):
                 value = second[place]
-                touched[distinct] = value
+                touched[distinct] = value  # overwritten by the next value unless it is new; so one place more is needed
                 distinct += counts[value] == 0
                 counts[value] += 1
             row += 1

@@ -20,7 +20,7 @@ class GroupNumbers:
 
     def __init__(self, arity: int, is_dense: bool = True):
         """is_dense: values of one column that are small numbers may be their own numbers."""
-        self.arity, self.size = arity, int(not arity)
+        self.arity, self.size = arity, int(not arity)  # without columns, all rows are in group 0
         self.known, self.table = np.empty((arity, 0), np.int64), np.empty(0, np.int64)
         if arity and not is_dense:
             self._resize(INITIAL_GROUPS, self.known)
@@ -32,7 +32,7 @@ class GroupNumbers:
         if not self.table.size and self.arity == 1 and size and 0 <= columns[0].min() and columns[0].max() < MAX_DENSE_KEY:
             self.size = max(self.size, int(columns[0].max()) + 1)
             return np.ascontiguousarray(columns[0])
-        if not self.table.size:
+        if not self.table.size:  # from now on numbers are hashed: the values so far keep their numbers, which are themselves
             self._resize(max(INITIAL_GROUPS, 2 * self.size), np.arange(self.size)[None])
         rows, found, begin = np.array(columns, np.int64).reshape(self.arity, size), np.empty(size, np.int64), 0
         while True:

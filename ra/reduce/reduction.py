@@ -90,7 +90,7 @@ def with_keys(table: Table, keys: list[np.ndarray], size: int) -> Block:
     tuples = []
     for block in table.blocks("all", table.home):
         lows, highs = block.ranges(keys, size)
-        rows = lows[highs > lows]
+        rows = lows[highs > lows]  # not ascending, as the keys may be in any order
         if rows.size:
             tuples.append(tuples_at(block, sort(rows.view(np.uint64)).view(np.int64)))
     return union_of_blocks(tuples, table.arity)

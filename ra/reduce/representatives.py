@@ -50,7 +50,7 @@ class Representatives(Reduction):
     def _changed(self) -> np.ndarray:
         """Return a mask (n,) of the members that the table does not have, or has with another class."""
         changed = np.ones(self.classes.members.size, np.bool_)
-        places = np.searchsorted(self.classes.members, self.known)
+        places = np.searchsorted(self.classes.members, self.known)  # every known value is a member
         changed[places] = self.classes.names[places] != self.names
         return changed
 
@@ -71,7 +71,7 @@ class Representatives(Reduction):
         members = distinct(np.concatenate([self.known, columns[0]]))
         names = members.copy()
         names[np.searchsorted(members, self.known)] = self.names
-        names[np.searchsorted(members, columns[0])] = columns[1]
+        names[np.searchsorted(members, columns[0])] = columns[1]  # last, as they supersede the earlier names
         self.classes, self.known, self.names = UnionFind.of(members, names), members, names
 
     def growth(self, table: Table) -> int:

@@ -48,7 +48,7 @@ def places_in(members: np.ndarray, values: np.ndarray) -> np.ndarray:
         return np.full(values.size, -1)
     low, high = int(members[0]), int(members[-1])
     if values.size >= MIN_LOOKED_UP and high - low < MAX_ENTRIES_PER_VALUE * (values.size + members.size):
-        table = np.full(high - low + 2, -1)
+        table = np.full(high - low + 2, -1)  # the last entry stands for all values that are out of range
         table[members - low] = np.arange(members.size)
         return table.take(np.where((values < low) | (values > high), high + 1, values) - low)
     return search(values, members)
@@ -88,7 +88,7 @@ class UnionFind:
         places = [places_in(self.members, values) for values in (lefts, rights)]
         fresh = np.concatenate([values[place < 0] for values, place in zip((lefts, rights), places, strict=True)])
         members, roots, sizes = self.members, self.roots.copy(), self.sizes.copy()
-        if fresh.size:
+        if fresh.size:  # every place moves
             members = np.sort(np.concatenate([members, distinct(fresh)]))
             before = np.searchsorted(members, self.members)
             roots, sizes = np.arange(members.size), np.ones(members.size, np.int64)

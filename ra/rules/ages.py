@@ -49,6 +49,7 @@ class Layer:
             return positions_of(columns, size, self.block)
         words = pack_columns(columns, self.block.packing, size)[0]
         within_bounds = mark_within_bounds(columns, self.block.packing, size)
+        # 0: all bits of a word are the key, so a range has one tuple or none
         lows, highs = kernels.ranges(self.block.words[0], 0, *self._directory, words, within_bounds)
         return np.where(highs > lows, lows, -1)
 
@@ -76,7 +77,7 @@ class Ticks:
         >>> ticks.of("p", [np.array([4, 3, 9])], 3).tolist()
         [6, 5, -1]
         """
-        ticks, unresolved = np.full(size, NEVER), np.arange(size)
+        ticks, unresolved = np.full(size, NEVER), np.arange(size)  # unresolved: the tuples that no newer layer has
         for layer in reversed(self.layers.get(name, ())):
             sought = columns if unresolved.size == size else [column[unresolved] for column in columns]
             places = layer.places(sought, unresolved.size)
@@ -118,8 +119,9 @@ def _layers_of_table(table: Table, births: list[Layer]) -> tuple[Layer, ...]:
         return (_merge_layers([layer.where(membership(layer.block, table)) for layer in births]),)
     layers = []
     for block in sorted(blocks, key=lambda block: block.size, reverse=True):
+        # the words of a chunked or thinned block are computed for the layer alone: the table's block would keep them
         plain = block if type(block) is Block else Block(block.packing, block.words_once())
-        layers.append(Layer(plain, np.full(block.size, NEVER)))
+        layers.append(Layer(plain, np.full(block.size, NEVER)))  # the ticks are set below
     for born in births:
         remaining = born.block.size
         for layer in layers:
@@ -136,7 +138,7 @@ def _merge_small_layers(layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
     """Merge the newest layers until each layer is at least twice as large as the next, as a table does with its blocks."""
     while len(layers) > 1 and layers[-2].block.size < 2 * layers[-1].block.size:
         older, newer = layers[-2:]
-        rest = positions_of(older.block.columns(), older.block.size, newer.block) < 0
+        rest = positions_of(older.block.columns(), older.block.size, newer.block) < 0  # without a newer tick
         layers = (*layers[:-2], _merge_layers([older.where(rest), newer]))
     return layers
 
@@ -231,7 +233,8 @@ NONE = np.empty(0, np.int64)
 
 
 class TimedTable(Table):
-    """A table that records the tick of each birth with a `Clock`. Its home order is the relation's own order."""
+    """A table that records the tick of each birth with a `Clock`, under the relation's name. Its home order is the relation's
+    own order."""
 
     clock: Clock
     name: str

@@ -23,7 +23,7 @@ def group_bindings(batch: Batch, outer: tuple[str, ...]) -> tuple[Batch, np.ndar
     if not outer:
         return Batch(1, {}), np.zeros(batch.size, np.int64)
     columns = [batch.columns[name] for name in outer]
-    block = Block.of(columns, batch.size)
+    block = Block.of(columns, batch.size)  # of the distinct bindings: a group's number is its position there
     inverse, _ = block.ranges(columns, batch.size)
     return Batch(block.size, dict(zip(outer, block.columns(), strict=True))), inverse
 
@@ -51,8 +51,9 @@ class Aggregated:
     bound: bool = False  # True if the result is compared with a bound value, False if it is new
 
     def __call__(self, batch: Batch, context: Context):
+        """Yield the bindings that have a result, with it. Without outer variables, all cores fold one group."""
         groups, group = group_bindings(batch, self.outer)
-        if not self.outer and self.literal.init is None:
+        if not self.outer and self.literal.init is None:  # one group, number 0, over all tuples
             results, present = folded(self.steps, (), (self.literal,), context).reductions[0].results()
         else:
             results, present = self._results(groups, context)
@@ -60,7 +61,8 @@ class Aggregated:
 
     def _results(self, groups: Batch, context: Context) -> tuple[np.ndarray, np.ndarray]:
         """Return (results, present) of the groups; threads evaluate slices of them."""
-        count = min(getattr(context, "cores", 1), groups.size // MIN_SLICE_GROUPS)
+        count = min(getattr(context, "cores", 1), groups.size // MIN_SLICE_GROUPS)  # a task has one core
+        # a user's function (`init`) is called by one thread
         if count < 2 or self.literal.init is not None or not steps_are_sliceable(self.steps, (self.literal,)):
             return self._results_of_slice(groups, context)
         make_indexes(self.steps, context)

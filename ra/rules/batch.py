@@ -42,6 +42,7 @@ class Batch:
         joined: int = 0,
         share: tuple[int, int] = (0, 1),
     ):
+        """columns, pair: the bindings, in one form or the other; the rest: see the class."""
         self.size, self.resume_at, self.joined, self.share = size, resume_at, joined, share
         self._columns: Columns | None = Columns(columns) if isinstance(columns, dict) else columns
         self.names: tuple[str, str] | None = None
@@ -113,7 +114,7 @@ class Batch:
             return True
         share = min(1.0, SAMPLED_HASHES / self.size)
         hashes = sampling_kernels.sampled_hashes([self.columns[name] for name in names], self.size, share)
-        return sort_unique(hashes).size < 0.9 * share * self.size
+        return sort_unique(hashes).size < 0.9 * share * self.size  # without duplicates, the sample has share * size hashes
 
     def as_block(self, first: str, second: str) -> Block | None:
         """Return the distinct bindings of two variables as a block of sorted words first << 32 | second; None if a value does
@@ -131,6 +132,7 @@ class Batch:
         bits of a chunk's key above BELOW, are in one of them."""
         assert self.names and self.block
         keys, masks = self.block.chunks
+        # each cut is moved back to the first chunk of its row; equal cuts are one
         cuts = [seek_word(keys, 0, keys[number * keys.size // count] >> BELOW << BELOW) for number in range(1, count)]
         bounds = pairwise(sorted({0, *cuts, keys.size}))
         blocks = [Chunked(HALVES, (keys[begin:end], masks[begin:end])) for begin, end in bounds]

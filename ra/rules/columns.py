@@ -42,6 +42,7 @@ class Columns(Mapping[str, np.ndarray]):
         self.gathered, self.pending = gathered, {} if pending is None else pending
 
     def __getitem__(self, name: str) -> np.ndarray:
+        """Return a column. A pending one is gathered, once."""
         column = self.gathered.get(name)
         if column is None:
             source, rows = self.pending[name]
@@ -83,6 +84,6 @@ class Columns(Mapping[str, np.ndarray]):
 
     def _with_pending_rows(self, change: Callable[[np.ndarray], np.ndarray]) -> dict[str, tuple[ColumnSource, np.ndarray]]:
         """Return the pending columns with changed rows. An array of rows that several columns share is changed once."""
-        distinct = {id(rows): rows for _, rows in self.pending.values()}
+        distinct = {id(rows): rows for _, rows in self.pending.values()}  # the columns keep the arrays, so ids are unique
         changed = {number: change(rows) for number, rows in distinct.items()}
         return {name: (source, changed[id(rows)]) for name, (source, rows) in self.pending.items()}

@@ -33,7 +33,8 @@ class World:
 
 @dataclass
 class TaskContext:
-    """The `Context` (`ra.rules.steps`) of the steps that a task runs on one of `partitions` partitions."""
+    """The `Context` (`ra.rules.steps`) of the steps that a task runs on one of `partitions` partitions. unions: False, as a
+    task may roll over in the middle of a join."""
 
     world: World
     partition: int
@@ -113,8 +114,10 @@ class TaskContext:
             return counts, counts > 0
         bucket = bucket_of(combined(np.array(keys[: index.keys], np.int64)), np.uint64(index.map.buckets)).astype(np.int64)
         parts = index.map.subbuckets[bucket]
-        if index.split_counts is None or len(keys) > index.keys:
+        if index.split_counts is None or len(keys) > index.keys:  # the counts are those of values of the bucket's key alone
+            # the other subbuckets are assumed to have as many; they may have some even if this one has none
             return counts * parts, (counts > 0) | (parts > 1)
+        # an index with split counts has one key column; the appended 0 is read for keys above all values
         values, sizes = (np.append(column, 0) for column in index.split_counts)
         places = np.searchsorted(values[:-1], keys[0])
         counts = np.where(parts > 1, np.where(values[places] == keys[0], sizes[places], 0), counts)

@@ -40,6 +40,7 @@ class Derivation:
         """Return the rule version with its last join set to sort the pairs that it makes in the given order of the head's
         columns (`Join.towards`); the same version if the last step is not a join that makes pairs."""
         names = tuple(term.name for term in (self.head[place] for place in order) if isinstance(term, Var))
+        # a head with a constant or a computed term, and so fewer names, is not made of pairs
         if not self.steps or getattr(self.steps[-1], "composed", None) is None or len(names) < len(order):
             return self
         last = replace(self.steps[-1], towards=names)
@@ -70,6 +71,7 @@ class Sink:
     """
 
     def __init__(self, table, lock=NO_LOCK, fresh: list[Block] | None = None):
+        """Make an empty buffer: of columns (`buffered_rows` rows), and of blocks (`buffered_words` words)."""
         self.table, self.lock, self.taken, self.words, self.born, self.fresh = table, lock, 0, 0, 0, fresh
         self.buffered_columns: list[Sequence[np.ndarray]] = []
         self.buffered_blocks: list[Block] = []
@@ -77,6 +79,7 @@ class Sink:
 
     def take(self, heads: Block | tuple[list[np.ndarray], int]) -> None:
         """Buffer heads, given as a block or as (columns, size); insert them once there are enough."""
+        # candidates of a choice, and tables with a reduction, are inserted as columns
         if isinstance(heads, Block) and isinstance(self.table, Table) and not self.table.reduction:
             words = 2 * heads.chunks[0].size if isinstance(heads, Chunked) else heads.size
             self.taken += heads.size
@@ -139,9 +142,9 @@ def derivation_slices(derivation: Derivation, context: Context, cores: int, leas
         if join is None or pairs is None:
             for number in range(count):
                 yield batch.slice(number * batch.size // count, (number + 1) * batch.size // count)
-        elif join.by_row(batch):
+        elif join.by_row(batch):  # each slice has all pairs of its carried values
             yield from Batch(pairs[2].size, pair=pairs).split_by_first(count)
-        else:
+        else:  # each slice has all pairs, of which the join makes the heads of a share of the new values
             for number in range(count):
                 yield Batch(pairs[2].size, pair=pairs, share=(number, count))
 

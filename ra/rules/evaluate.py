@@ -77,7 +77,7 @@ class Version:
     """A delta version of a rule, or a nonrecursive rule, cut into segments at its exchanges. `moves[i]` leads from segment i to
     the next.
 
-    number: its place in `Evaluate.versions`; rule: for the profile and errors.
+    number: its place in `Evaluate.versions`; rule: the source of the version, for the profile and errors.
     derivation: the rule version's steps and head; segments: these steps, divided.
     relation, order, part: the relation, index and part that the first atom reads. Without an atom `relation` is "", and only
     partition 0 runs the version, unless `part` is "share".
@@ -156,7 +156,8 @@ class Evaluate:
     Roll-over: after more than `threshold` tuples the task stops, if necessary in the middle of a join, and reports the
     remaining work. The next inner iteration continues there and makes no tuple twice. The order of the work depends only on the
     runs, so a repeated task makes the same tuples. At most one batch for each step and the arriving tuples are in memory.
-    threshold: None for no roll-over; root, label: the folder of the files of remaining work, and a part of their names.
+    world: the relations that are read; versions: all of the iteration, some without work in this stage; partitions: their
+    number. threshold: None for no roll-over; root, label: the folder of the files of remaining work, and a part of their names.
     """
 
     world: World
@@ -210,7 +211,7 @@ class Evaluate:
         waiting_block = parcels.received_block(records, version.waiting_tag(segment))
         if waiting_block is None:
             return None
-        results = None if block is None else _batch(block, version.moves[segment - 1].names)
+        results = None if block is None else _batch(block, version.moves[segment - 1].names)  # None: every group is empty
         gathered = gather.gathered(_batch(waiting_block, waiting.names), results, self.context.values)
         return Block.of([gathered.columns[name] for name in version.names(segment)], gathered.size)
 
@@ -253,7 +254,7 @@ class Evaluate:
         """
         version, arrived = self.versions[work.version], work.arrived
         segment = self.stage - version.first
-        remaining: Remaining | None = work
+        remaining: Remaining | None = work  # all of it, unless it is begun below
         indivisible = version.awaited(segment, begun=True)
         begins_to_wait = indivisible and not version.awaited(segment, begun=False)
         if self._is_below_threshold() or not begins_to_wait:
@@ -275,6 +276,7 @@ class Evaluate:
             yield from self._sent(batches, outbox, divisible=not indivisible)
             remaining = Remaining(work.version, arrived, batches.store(path)) if batches.frames else None
             report.facts |= {"joined": batches.joined, "left": remaining}
+        # the report refers to the same `Remaining`, so it gets the stored handle as well
         if remaining is not None and isinstance(arrived, Block):
             remaining.arrived = store(path + "-arrived", arrived)[0]
         elif remaining is not None and isinstance(arrived, Listed):
@@ -305,6 +307,7 @@ class Evaluate:
         move, tag = version.moves[segment], version.tag(segment + 1)
 
         def tuples_of(batch: Batch):
+            """Return lists for a segment that reads them, else (columns, size), aggregated if the move is partial."""
             if isinstance(batch, Listed) and version.takes_lists(segment + 1):
                 return batch
             if move.partial is not None:  # the number differs from those of all other batches, on all partitions
@@ -345,7 +348,7 @@ class Evaluate:
             selected = (block.column(move.names.index(OFFER)) + move.turn) % len(move.to)
             return self._moved_by_offer(block, selected, move.to, tag)
         if isinstance(move.to, BucketMap):
-            if move.one and not move.copies:
+            if move.one and not move.copies:  # with `one`, the key is the first columns, as in a home index
                 return parcels.to_home(block, len(move.key), move.to, tag)
             if move.one or move.rest:
                 rest = range(len(move.key), block.arity) if move.one else move.rest

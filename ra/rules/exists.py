@@ -59,6 +59,7 @@ def _mark_by_partners(join: Join, rest: list, batch: Batch, satisfied: np.ndarra
         lows, highs = block.ranges(keys, batch.size)
         undecided, partners = np.flatnonzero((highs > lows) & ~satisfied[groups]), FIRST_PARTNERS
         while undecided.size:
+            # few undecided bindings try more partners each, so that an attempt has enough pairs
             begins, partners = lows[undecided], max(partners, MIN_TRIED_PAIRS // undecided.size)
             ends = np.minimum(begins + partners, highs[undecided])
             for number, positions, _ in kernels.expanded(begins, ends, (0, 0), context.batch_size):

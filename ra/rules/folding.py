@@ -66,7 +66,7 @@ class Folding:
 
     def batches(self) -> Iterator[Batch]:
         """Yield the groups with bindings: their keys, and the results of the aggregates."""
-        results = [reduction.results()[0] for reduction in self.reductions]
+        results = [reduction.results()[0] for reduction in self.reductions]  # present for each group with bindings
         nonempty = self._nonempty_groups()
         for begin in range(0, nonempty.size, MAX_BATCH_BINDINGS):
             numbers = nonempty[begin : begin + MAX_BATCH_BINDINGS]
@@ -88,6 +88,7 @@ def folded(steps: list, keys: tuple[str, ...], literals: tuple[Aggregate, ...], 
     foldings, idle, lock = [total], [total], threading.Lock()  # one folding for each thread; idle: those that none uses
 
     def fold(slice_: Batch) -> None:
+        """Run the steps after the first on a slice of its bindings, and add them to a folding that no other thread uses."""
         with lock:
             own = idle.pop() if idle else None
         if own is None:
@@ -97,7 +98,7 @@ def folded(steps: list, keys: tuple[str, ...], literals: tuple[Aggregate, ...], 
         with lock:
             idle.append(own)
 
-    for _ in in_threads(fold, derivation_slices(Derivation(steps, "", ()), context, cores), cores):
+    for _ in in_threads(fold, derivation_slices(Derivation(steps, "", ()), context, cores), cores):  # a body without a head
         pass
     for other in foldings[1:]:
         total.merge(other)
@@ -153,6 +154,7 @@ class Streamed:
         return self.derivation.steps
 
     def __call__(self, batch: Batch, context: Context):
+        """Yield the rule's heads as bindings of the needed columns, in batches of the context's size."""
         first, *rest = self.steps
         for made in run_steps([replace(first, batch_size=context.batch_size), *rest], batch, context):
             terms = [(name, self.derivation.head[place]) for place, name in self.binds]
@@ -185,7 +187,7 @@ class Pairs:
     weight: the number of bindings for which one pair counts: the WEIGHT of the binding that the steps before the scan make.
     least: pairs that occur less often are not needed.
     cores: the number of threads.
-    idle: arrays for counting that no thread uses.
+    idle: (counts, touched), arguments of `count_pairs`, that no thread uses.
     """
 
     names: tuple[str, str, str]
@@ -217,7 +219,7 @@ class Pairs:
         second = inner.column(place)
         if second.min() < 0 or second.max() >= MAX_COUNTED_VALUE:
             return None
-        bindings = list(islice(run_steps(before, unit(), context), 2))
+        bindings = list(islice(run_steps(before, unit(), context), 2))  # the second shows that there are several
         if sum(batch.size for batch in bindings) > 1:
             return None
         weight = int(bindings[0].columns[WEIGHT][0]) if bindings and WEIGHT in bindings[0].columns else 1
@@ -225,9 +227,10 @@ class Pairs:
         context.batch_size = min(context.batch_size, MAX_FOLDED_BINDINGS)
         rows: Iterator[Batch] = (scanned for binding in bindings for scanned in run_steps([scan], binding, context))
         scanned_blocks = [block for block in context.blocks(scan.relation, scan.part, scan.order) if block.size]
-        if len(scanned_blocks) > 1 or (0, first) not in scan.binds:
+        if len(scanned_blocks) > 1 or (0, first) not in scan.binds:  # a block is sorted by its first column
             rows = _sorted_by(rows, first)
-        keys, least, cores = tuple(key.name for key in last.keys), -(-step.least // weight), getattr(context, "cores", 1)
+        least = -(-step.least // weight)  # in pairs, rounded up, as each counts for `weight` bindings
+        keys, cores = tuple(key.name for key in last.keys), getattr(context, "cores", 1)
         return cls((first, name, literal.result.name), rows, inner, keys, second, weight, least, cores)
 
     def counted(self) -> Iterator[Batch]:
@@ -253,10 +256,10 @@ class Pairs:
         """Count the pairs of a task."""
         pairs, *rows = task
         try:
-            counts, touched = self.idle.pop()
+            counts, touched = self.idle.pop()  # needs no lock: two threads never get the same
         except IndexError:
             domain = int(self.second.max()) + 1
-            counts, touched = np.zeros(domain, np.int64), np.empty(domain + 1, np.int64)
+            counts, touched = np.zeros(domain, np.int64), np.empty(domain + 1, np.int64)  # see `count_pairs`
         # a task has at most PAIRS_PER_TASK pairs, or one value of the first column: then at most counts.size are distinct
         counted = np.empty((3, min(pairs, max(PAIRS_PER_TASK, counts.size))), np.int64)
         size = count_pairs(*rows, self.second, counts, touched, self.least, counted)
@@ -267,7 +270,7 @@ class Pairs:
 
 def _sorted_by(rows: Iterator[Batch], name: str) -> Iterator[Batch]:
     """Yield the rows sorted by a variable, in batches of MAX_FOLDED_BINDINGS."""
-    for every in merged_into(rows, sys.maxsize):
+    for every in merged_into(rows, sys.maxsize):  # one batch of all rows
         order = np.argsort(every.columns[name], kind="stable")
         for begin in range(0, every.size, MAX_FOLDED_BINDINGS):
             some = order[begin : begin + MAX_FOLDED_BINDINGS]

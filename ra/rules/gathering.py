@@ -78,6 +78,7 @@ class Gather:
         group, count, value = (np.empty(0, np.int64) for _ in range(3))
         if partials is not None:
             columns = [partials.columns[name] for name in self.outer]
+            # Each partial is of a group that waits here. Groups ascend, so a group's number is its position in a block of them.
             group = Block.of([groups.columns[name] for name in self.outer], groups.size).ranges(columns, partials.size)[0]
             count, value = partials.columns[COUNT], partials.columns[VALUE]
         counts, _ = reduce_groups("sum", Kind.NUMBER, group, count, groups.size)
@@ -100,4 +101,5 @@ def _results(literal: Aggregate, group: np.ndarray, value: np.ndarray, counts: n
     if literal.op == "mean":
         totals = np.bincount(group, weights=value.view(np.float64), minlength=counts.size)
         return as_bits(totals / np.maximum(counts, 1)), counts > 0
+    # the sum of the partial sums, the least of the least, the greatest of the greatest
     return reduce_groups(literal.op, literal.target.kind, group, value, counts.size)

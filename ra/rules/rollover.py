@@ -61,10 +61,11 @@ class BatchIterator:
     """
 
     def __init__(self, steps: list, context: Context, frames: list[Frame] | None = None):
+        """frames: the remaining work that `store` has written; by default all of it, from the empty binding on."""
         self.steps, self.context, self.joined = steps, context, 0
         self._uncounted = 0  # pairs compared for a batch that has not been used
         self.frames = frames if frames is not None else [Frame(0, unit())]
-        if len(self.frames) > 1 and self.frames[1].batch is None:
+        if len(self.frames) > 1 and self.frames[1].batch is None:  # `store` has left it out
             self.frames[1].batch = self._next_output(self.frames[0])
 
     def more(self) -> bool:
@@ -75,7 +76,7 @@ class BatchIterator:
             output = self._next_output(frame)
             if output is None or not isinstance(self.steps[frame.step], RESUMABLE):
                 self.frames.pop()
-            else:
+            else:  # the step has used its input batch, which will not be made again
                 self._count_pairs()
             if output is not None and output.size:
                 self._uncounted += output.joined
@@ -106,8 +107,9 @@ class BatchIterator:
         return output
 
     def store(self, path: str) -> Run:
-        """Write the frames to a file. A batch that has not been taken is not written, as the step that it came from makes it
-        again. Neither is the first step's output, if its input is a single binding: scanning it again costs nothing."""
+        """Write the frames to a file; the iterator is not used afterwards. A batch that has not been taken is not written, as
+        the step that it came from makes it again. Neither is the first step's output, if its input is a single binding:
+        scanning it again costs nothing."""
         if len(self.frames) > 1 and self.frames[-1].step == len(self.steps):
             self.frames.pop()
             self.frames[-1].resume_at = self.frames[-1].before_last

@@ -160,6 +160,7 @@ class Join:
                 start = resume_at if number == resume_at[0] else (number, 0, 0)
                 if has_pairs and context.unions and self.unites(batch, blocks[number]):
                     yield from self._join_by_unions(batch, blocks[number])
+                # `_join_pairs` returns False if it cannot join this block; each binding is then searched for in it
                 elif not (has_pairs and (yield from self._join_pairs(batch, blocks[number], start, context.batch_size))):
                     keys = keys or [evaluate(term, batch.columns, batch.size, context.values) for term in self.keys]
                     between = self._bounds(batch, context) if self.least or self.greatest else None
@@ -167,7 +168,7 @@ class Join:
 
     def _bounds(self, batch: Batch, context: Context) -> tuple[np.ndarray, np.ndarray]:
         """Return (least, greatest) of each binding (n,): the inclusive bounds of the column after the keys."""
-        least, greatest = np.full(batch.size, LOWEST), np.full(batch.size, HIGHEST)
+        least, greatest = np.full(batch.size, LOWEST), np.full(batch.size, HIGHEST)  # without terms there is no bound
         for term in self.least:
             np.maximum(least, evaluate(term, batch.columns, batch.size, context.values), out=least)
         for term in self.greatest:
@@ -236,7 +237,7 @@ class Join:
         (key, carried, new), (number, cursor, _) = self.composed, resume_at
         if batch.block is not None and batch.names == (carried, key):  # sorted by the carried column
             greatest = block.greatest_second
-            if greatest >= MAX_DENSE_IDS:
+            if greatest >= MAX_DENSE_IDS:  # the bitmap of the new values would be too large
                 return False
             inner = np.ascontiguousarray(block.words[0])
             heads = local_join_by_row.compose(batch.block.words[0], inner, block.directory(32), greatest, cursor, batch_size)
@@ -248,7 +249,7 @@ class Join:
             return False
         outer = outer_block.words[0]
         domain = int((outer & np.uint64(0xFFFFFFFF)).max(initial=0)) + 1
-        if domain > MAX_DENSE_IDS:
+        if domain > MAX_DENSE_IDS:  # the bitmap of the carried values would be too large
             return False
         inner = np.ascontiguousarray(block.words[0])
         heads = local_join.compose(outer, inner, 32, domain, cursor, batch_size)
@@ -317,9 +318,10 @@ class EarlyProjection:
     sliceable = True
 
     def __call__(self, batch: Batch, context: Context):
+        """Yield the projected bindings, deduplicated unless an earlier batch has shown that this has little effect."""
         if self.deduplicates is None and batch.size > MIN_SAMPLED_BINDINGS:
             self.deduplicates = batch.repeats(self.keep)
-        if self.deduplicates is False or batch.size < 2:
+        if self.deduplicates is False or batch.size < 2:  # while it is unknown, batches are deduplicated
             yield Batch(batch.size, batch.columns.only(self.keep))
         else:
             yield batch.distinct(self.keep)
@@ -359,8 +361,9 @@ class Unpack:
     tag: int = 0
 
     def __call__(self, batch: Batch, context: Context):
+        """Yield the bindings whose record is of the branch and not nil, with its fields."""
         ids = evaluate(self.record, batch.columns, batch.size, context.values)
-        batch, ids = batch.where(ids != 0), ids[ids != 0]
+        batch, ids = batch.where(ids != 0), ids[ids != 0]  # 0 is nil
         if self.branch:
             tags, payloads = branches.tags_and_payloads(ids, context.values)
             batch, ids = batch.where(tags == self.tag), payloads[tags == self.tag]

@@ -36,6 +36,7 @@ class Extreme(Weigh):
     greatest: bool = False
 
     def __call__(self, batch: Batch, context: Context):
+        """Yield at most one batch for each block: the first or the last tuple of each binding's range."""
         keys = [evaluate(term, batch.columns, batch.size, context.values) for term in self.join.keys]
         for block in context.blocks(self.join.relation, self.join.part, self.join.order):
             lows, highs = block.ranges(keys, batch.size)
@@ -52,7 +53,9 @@ def extreme_only(body: list, op: str, target: Term | None) -> list:
     last = body[-1] if body else None
     if op not in ("min", "max") or not isinstance(target, Var) or target.kind != Kind.NUMBER or type(last) is not Join:
         return body
-    # an Extreme ignores bounds, and yields one tuple of a key
+    # An Extreme ignores bounds, and yields one tuple of a key in each block, so the target must be all that the join binds.
+    # Numbers are in the order of their bits; the values of other kinds are not. On the partitions, a version begins with the
+    # Join that reads a "share".
     if last.part == "share" or last.least or last.greatest or last.binds != ((len(last.keys), target.name),):
         return body
     return [*body[:-1], Extreme(last, op == "max")]

@@ -28,9 +28,10 @@ class BackgroundCall:
     error: BaseException | None = None
 
     def __call__(self) -> None:
+        """Make the call, and set `result` or `error`, then `done`."""
         try:
             self.result = self.call()
-        except BaseException as error:
+        except BaseException as error:  # any: the thread that waits raises it
             self.error = error
         self.done.set()
 
@@ -96,7 +97,7 @@ def call_interruptibly(
                 cancel()
             if background.done.wait(POLL_SECONDS):
                 break
-        else:
+        else:  # the call has not ended, and its thread cannot make another one
             threads.caller.abandon()
         raise
     if background.error is not None:

@@ -55,9 +55,11 @@ class Watch:
     """
 
     def __init__(self, sc, tag: str, restarts: int = 0):
+        """tag: the tag of the call's jobs; restarts: how often the call has been repeated."""
         self.sc, self.tag, self.restarts = sc, tag, restarts
         self.begun, self.done = threading.Event(), threading.Event()  # set when the call begins, and when it has ended
         self.known: set[str] = set()  # executors
+        # The result of the last `_idle`, the time since when it is the same, and the time of that check.
         self.idle_stages, self.idle_since, self.checked_at = (), 0.0, 0.0
 
     def await_executors(self) -> None:
@@ -66,7 +68,7 @@ class Watch:
         An executor that replaces a lost one has access to the runs of its host, so no other executor has to take over its
         partitions.
         """
-        elastic, _ = _settings(self.sc)
+        elastic, _ = _settings(self.sc)  # with dynamic allocation, fewer executors are no loss
         until, expected = time.monotonic() + REPLACEMENT_SECONDS, 0 if elastic else _counts.get(self.sc.applicationId, 0)
         while len(present := executors(self.sc)) < expected and time.monotonic() < until:
             if self.done.wait(POLL_SECONDS / 2):
@@ -90,6 +92,7 @@ class Watch:
         elastic, heartbeat = _settings(self.sc)
         patience = IDLE_HEARTBEATS * heartbeat * 2**self.restarts
         self._note_executors(present)
+        # `known` includes those present, so it is larger if some are missing
         if present < self.known and not elastic and self.restarts < MAX_RESTARTS:
             raise ExecutorGone(f"lost executor {', '.join(sorted(self.known - present))}")
         if now > self.checked_at + patience / CHECKS_PER_PATIENCE:
@@ -111,7 +114,8 @@ class Watch:
         stage until the next heartbeat.
         """
         scala, tracker = self.sc._jsc.sc(), self.sc.statusTracker()
-        if set(scala.taskScheduler().runningTasksByExecutors().values().mkString(" ").split()) != {"0"}:
+        running_tasks = scala.taskScheduler().runningTasksByExecutors().values().mkString(" ")  # one number an executor
+        if set(running_tasks.split()) != {"0"}:
             return ()
         jobs = [tracker.getJobInfo(job) for job in scala.statusTracker().getJobIdsForTag(self.tag)]
         own = {stage for job in jobs if job for stage in job.stageIds}
@@ -148,6 +152,7 @@ def _watched(
     monitoring = threads.monitor.submit(watch) if on_cluster else None
 
     def tagged_call() -> Result:
+        """Make the call in the thread that runs this, whose jobs get the calling thread's properties and the tag."""
         if on_cluster:
             watch.await_executors()
         sc._jsc.sc().setLocalProperties(properties)
@@ -164,11 +169,12 @@ def _watched(
         return call_interruptibly(tagged_call, watch.cancel, check)
     finally:
         watch.done.set()
-        watch.begun.set()
+        watch.begun.set()  # the monitor may still wait for it, and then ends
 
 
 def _describe(sc, group: str | None, description: str) -> None:
-    """Describe the next jobs of this thread on Spark's page."""
+    """Describe the next jobs of this thread on Spark's page. A group that the thread has already stays, and a description that
+    it has is put before."""
     if not description:
         return
     if own := sc.getLocalProperty("spark.job.description"):

@@ -77,7 +77,7 @@ def job_failure(error: Exception, sc=None, folder: str | None = None) -> Excepti
     text = str(error)
     if isinstance(error, PACKAGE_ERRORS):
         return error
-    if sc is not None and lost.is_lost(sc):
+    if sc is not None and lost.is_lost(sc):  # this is then the cause of the report
         return lost.lost_error(sc._gateway)
     if any(disk_full_text in text for disk_full_text in DISK_FULL_TEXTS):
         return disk_full(sc, folder)
@@ -133,4 +133,4 @@ def _cause(text: str) -> str:
     python_errors = [line for line in lines if ": " in line and line.split(":")[0].isidentifier()]
     java_causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
     task_failures = re.findall(r"most recent failure: .*?\): (\S+: \S.*)", text)
-    return [*(lines[:1] or [text]), *java_causes, *task_failures, *python_errors][-1]
+    return [*(lines[:1] or [text]), *java_causes, *task_failures, *python_errors][-1]  # the most specific kind is last

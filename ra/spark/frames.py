@@ -50,6 +50,7 @@ class ReadNumbered:
     reader: Reader
 
     def __call__(self, batches):
+        """Yield the reader's batches of the partitions whose numbers are in the input."""
         with explain_missing_runs():
             for batch in batches:
                 for partition in batch.column(0).to_pylist():
@@ -65,6 +66,7 @@ class SerializeBatches:
     reader: Reader
 
     def __call__(self, partition, records):
+        """Yield (bytes,), a row, for each of the reader's batches."""
         import pyarrow as pa
 
         with explain_missing_runs():
@@ -89,7 +91,8 @@ def dataframe_of_pieces(pieces: int, reader: Reader, schema):
     from pyspark.sql import SparkSession
 
     session = SparkSession.builder.getOrCreate()
-    return map_in_arrow(session.range(0, pieces, 1, pieces), ReadNumbered(reader), schema)
+    numbers = session.range(0, pieces, step=1, numPartitions=pieces)  # a row, and so a task, for each piece
+    return map_in_arrow(numbers, ReadNumbered(reader), schema)
 
 
 def dataframe(jobs, runs: list[list[Run]], reader: Reader, schema):

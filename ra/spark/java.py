@@ -84,7 +84,7 @@ def gateway(conf, given_up: threading.Event):
         conf.set(name, value)
     with tempfile.TemporaryFile() as output:
         process, port, secret = _start_java(_command(conf), scratch.path("java"), output, given_up)
-    os.environ[PORT], os.environ[SECRET] = port, secret
+    os.environ[PORT], os.environ[SECRET] = port, secret  # `launch_gateway` reads them, and starts no process then
     try:
         connection = launch_gateway()
     except Exception as error:  # it has ended meanwhile, or reported a wrong port or secret
@@ -140,9 +140,11 @@ def _start_java(command: list[str], report_path: str, output, given_up: threadin
     output: a file for its output, which is read only if it does not start."""
     from pyspark.serializers import UTF8Deserializer, read_int
 
+    # as pyspark sets them for the process that it starts
     env = os.environ | {"SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": report_path}
-    if heap_bytes() < MAX_HEAP_BYTES:
+    if heap_bytes() < MAX_HEAP_BYTES:  # memory is limited: spark-submit's own Java and the C library take less, too
         env |= {"SPARK_LAUNCHER_OPTS": " ".join(SMALL_OPTIONS), "MALLOC_ARENA_MAX": "2"}
+    # it ends when its standard input is closed, and Ctrl-C does not reach its own session
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output, stderr=output, env=env, start_new_session=True)
     leftovers.add_process(process)
     until = time.monotonic() + MAX_START_SECONDS

@@ -63,11 +63,11 @@ class PartitionedJobs:
         # A shuffle of no records gives the anchors a partitioner but no preferred host: a lost anchor goes to any free core.
         # An anchor is a record without content, with the partition as its key.
         empty = sc.parallelize([], partitions).partitionBy(partitions, partitioner)
-        anchors = empty.mapPartitionsWithIndex(lambda partition, _: [(partition, None)], True)
+        anchors = empty.mapPartitionsWithIndex(lambda partition, _: [(partition, None)], preservesPartitioning=True)
         self.anchors = anchors.persist(StorageLevel.MEMORY_AND_DISK)  # evicted from memory, an anchor would be forgotten
         self._discarded: list[list[str]] = []  # for each partition, the files that the next job deletes
         if not self.local:
-            self.anchors.count()
+            self.anchors.count()  # computes them: this binds the partitions to hosts
 
     def discard(self, paths: list[list[str]]) -> None:
         """Delete runs that no later job reads, given as paths by partition: immediately if all tasks run on this host, else in
@@ -84,7 +84,7 @@ class PartitionedJobs:
         Tasks are functions of immutable runs, so a job can be repeated: after the loss of a worker, at most MAX_JOB_ATTEMPTS
         times, and with a shipment of the runs if a task was moved to a host without them.
         """
-        shipments: dict[tuple[int | None, str], tuple[Any, int]] = {}
+        shipments: dict[tuple[int | None, str], tuple[Any, int]] = {}  # see `_add_shipment`
         lost, killed = 0, memory_limits.kills()
         while True:
             limits.check_limits()
@@ -139,6 +139,7 @@ class PartitionedJobs:
             shuffled = [*shipments, rdd.partitionBy(self.partitions, partitioner)] if number else shipments
             if shuffled and not reads_source:
                 anchors = [self.anchors] * (ANCHOR_VOTES * len(shuffled))
+                # a local run has no shipments, as each run is on this host
                 rdd = shuffled[0] if self.local else self.sc.union([*anchors, *shuffled])
             discarded = self._discarded if is_last and not reads_source else []
             rdd = rdd.mapPartitionsWithIndex(_Step(task, reads_source, discarded))
@@ -170,12 +171,14 @@ class PartitionedJobs:
 @contextlib.contextmanager
 def progress_reported(sc, total: int, tell: Callable[..., None]):
     """Report the progress of a stage with `total` tasks while the block runs: call `tell(1, 0, 0, done=…, total=total)` ten
-    times a second with the number of finished tasks."""
+    times a second with the number of finished tasks. The first arguments are the iteration, and its delta and the tuples so
+    far, which are not known."""
     ended, tracker = threading.Event(), getattr(sc, "statusTracker", None)
 
     def report():
         while tracker is not None and not ended.wait(0.1):
             stages = [tracker().getStageInfo(stage) for stage in tracker().getActiveStageIds()]
+            # the stage is recognised by its number of tasks
             done = sum(info.numCompletedTasks for info in stages if info and info.numTasks == total)
             tell(1, 0, 0, done=done, total=total)
 
@@ -194,7 +197,7 @@ def task_name(task) -> str:
     >>> task_name(sorted), task_name(RemoveStore(None)), task_name(functools.partial(sorted))
     ('sorted', 'remove store', 'sorted')
     """
-    task = getattr(task, "func", task)
+    task = getattr(task, "func", task)  # of a functools.partial
     name = getattr(task, "__name__", type(task).__name__)
     return re.sub("(?<=[a-z])(?=[A-Z])", " ", name).replace("_", " ").strip().lower()
 

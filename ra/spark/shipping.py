@@ -84,6 +84,7 @@ def receive_files(records: list) -> list:
         else:
             rest.append(record)
     for path, pieces in arrived.items():
+        # an incomplete file stays missing, so the job is repeated; an existing one has the same content
         if sum(len(piece.data) for piece in pieces) == pieces[0].size and not os.path.exists(path):
             with private.open_replacing(path) as file:
                 for piece in pieces:
@@ -96,6 +97,7 @@ def files_in(folder: str) -> dict[str, int]:
     """Return the sizes of the complete files in a folder of this host, by name."""
     with contextlib.suppress(FileNotFoundError):
         files = [entry for entry in os.scandir(folder) if entry.is_file()]
+        # no tokens of shipments, and no files that are being written
         complete = [file for file in files if not file.name.startswith(".") and ".partial" not in file.name]
         return {file.name: file.stat().st_size for file in complete}
     return {}
@@ -117,6 +119,7 @@ def shipment(jobs, partition: int, path: str, lacking: str | None):
     for seconds in TASK_SECONDS:
         files_by_place = dict(jobs.collect(jobs.everywhere(ListFolder(folder, seconds))))
         if any(name in files for files in files_by_place.values()):
+            # `not_sent` grows, so that of several places with a file only the first sends it
             present = (files for (host, *_), files in files_by_place.items() if host == lacking)
             wanted, not_sent = {}, set().union(*present)
             for place, files in files_by_place.items():

@@ -102,7 +102,7 @@ def context(master: str | None = None, cores: int | None = None):
         # for the host that has its runs: sending them takes longer.
         conf.set(DAEMON_SETTING, "pyspark.daemon").set(WAIT_SETTING, conf.get(WAIT_SETTING, "10min"))
     conf.set("spark.sql.shuffle.partitions", str(cores or cpus()))
-    given_up = threading.Event()
+    given_up = threading.Event()  # set by Ctrl-C or a limit: the start of Java then ends
     return call_interruptibly(lambda: _make_context(conf, given_up), given_up.set, limits.check_limits)
 
 
@@ -192,4 +192,5 @@ def map_in_arrow(frame, task, schema):
         from pyspark.util import PythonEvalType
 
         mapped = _create_udf(task, schema, PythonEvalType.SQL_MAP_ARROW_ITER_UDF)(*(frame[name] for name in frame.columns))
+        # no barrier, no resource profile: the defaults of `frame.mapInArrow`
         return DataFrame(frame._jdf.mapInArrow(mapped._jc, False, None), frame.sparkSession)

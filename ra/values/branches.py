@@ -29,7 +29,7 @@ def branch_ids(tag: int, fields: np.ndarray, values: "Lookups | Known") -> np.nd
     if width == 1:
         payload = fields[0]
     else:
-        payload = values.pack(fields) if width else np.zeros(size, np.int64)
+        payload = values.pack(fields) if width else np.zeros(size, np.int64)  # without fields it is 0
     return values.pack(np.array([np.full(size, tag), payload], np.int64))
 
 

@@ -270,6 +270,7 @@ class Dictionary:
         hashes = self.form.hashes(content)
         positions = self._find(hashes)
         known = np.flatnonzero(positions >= 0)
+        # other content with the same hash is unknown
         known = known[~self.form.differ(self._take(positions[known]), self.form.take(content, known))] if len(known) else known
         ids = np.full(len(hashes), unknown)
         ids[known] = self._ids(positions[known], hashes[known])
@@ -287,7 +288,7 @@ class Dictionary:
     def decode(self, ids: np.ndarray):
         """Return the content of ids. Raises UnknownId, a KeyError."""
         hashed = ids < 0
-        positions = ids - self.base
+        positions = ids - self.base  # of dense ids; those of hashed ones are searched for
         positions[hashed] = self._find((-1 - ids[hashed]).view(np.uint64))
         wrong = (positions < 0) | (positions >= np.where(hashed, len(self), self.dense))
         if wrong.any():
@@ -318,7 +319,7 @@ class Dictionary:
         wanted = hashes[by_hash]
         start = 0
         for segment in self.segments:
-            places = np.minimum(np.searchsorted(segment.hashes, wanted), len(segment) - 1)
+            places = np.minimum(np.searchsorted(segment.hashes, wanted), len(segment) - 1)  # no segment is empty
             hit = segment.hashes[places] == wanted
             positions[by_hash[hit]] = start + segment.order[places[hit]]
             start += len(segment)
@@ -358,6 +359,7 @@ class Dictionary:
 
     def _merge_last_two(self, segments: list[Segment]) -> bool:
         """Merge the last two segments of a list if the last is more than half as large; True if they were merged."""
+        # the initial segments stay, as they may be mapped files
         if len(segments) - self._initial < 2 or len(segments[-2]) >= 2 * len(segments[-1]):
             return False
         first, second = segments[-2:]

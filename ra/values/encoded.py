@@ -155,6 +155,7 @@ def kind_of_encoded_arrow(arrow_type) -> Kind | None:
 
 
 def _parse_date(text: str) -> int | None:
+    """Return the days of a date; None for another text, or a day that does not exist."""
     try:
         return (date.fromisoformat(text) - EPOCH_DAY).days if _DATE.fullmatch(text) else None
     except ValueError:
@@ -162,6 +163,7 @@ def _parse_date(text: str) -> int | None:
 
 
 def _parse_timestamp(text: str) -> int | None:
+    """Return the microseconds of a timestamp; None for another text, or a time that does not exist."""
     try:
         value = datetime.fromisoformat(text) if _TIMESTAMP.fullmatch(text) else None
     except ValueError:
@@ -170,6 +172,7 @@ def _parse_timestamp(text: str) -> int | None:
 
 
 def _parse_duration(text: str) -> int | None:
+    """Return the microseconds of a duration; None for another text, or if they do not fit into 64 bits."""
     if not (match := _DURATION.fullmatch(text)):
         return None
     sign, *numbers, fraction = match.groups()

@@ -72,5 +72,5 @@ class RecordTable:
             rows = self.content_from(0)
             segments = [Segment.of(rows, Rows.hashes(rows))] if rows.shape[1] else []
             self._lexicon = Dictionary(Rows, self.base, dense=len(self))
-            self._lexicon.segments += segments
+            self._lexicon.segments += segments  # not initial ones, which are never merged
         return self._lexicon

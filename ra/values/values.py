@@ -43,6 +43,7 @@ class SymbolLexicon(Dictionary):
         return self.encode(as_strings(strings)) if len(strings) else np.empty(0, np.int64)
 
     def intern_places(self, data: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> np.ndarray:
+        # an Arrow array of strings has a limited size, so there may be several, or none
         return np.concatenate([np.empty(0, np.int64), *map(self.intern, string_arrays(data, begins, ends))])
 
     def intern_hashed(self, strings: Hashed) -> np.ndarray:
@@ -178,7 +179,7 @@ class Values(Lookups):
         self._records = {arity: lexicon for arity, (lexicon, _) in records.items()}
         for lexicon, size in records.values():
             lexicon.back_to(size)
-        self._shared = None
+        self._shared = None  # its sizes may come again with other content
 
     def autoinc(self, size: int) -> np.ndarray:
         """Return the next `size` numbers of the run's counter, which begins at 0: the values of autoinc()."""
@@ -246,7 +247,8 @@ class Values(Lookups):
         `since`. Raises ValueError if there is content already."""
         if len(self._symbols) or self._records:
             raise ValueError("there are symbols or records already, and their ids would be those of others")
-        if any(dense < sum(map(_length, pieces)) for dense, pieces in lexicons.values()):  # some content has hashed ids
+        # some content has hashed ids, which only a frozen lexicon gives
+        if any(dense < sum(map(_length, pieces)) for dense, pieces in lexicons.values()):
             return self.take_up({"symbols": (0, [])} | lexicons, 0)
         for name, (dense, pieces) in lexicons.items():
             if name == "symbols":
@@ -273,7 +275,7 @@ class Values(Lookups):
         if isinstance(self._symbols, SymbolTable):
             segments = [Segment.of(strings, hashes) for strings, hashes in self._symbols.parts()]
             self._symbols = SymbolLexicon(Strings, 0, dense=len(self._symbols))
-            self._symbols.segments += segments
+            self._symbols.segments += segments  # not initial ones, which are never merged
 
 
 @dataclass
@@ -372,7 +374,7 @@ class SharedValues(Lookups):
 
     def added(self) -> AddedValues:
         """Return the content that this worker has added, for `Values.learn`."""
-        content = {key: lexicon.added() for key, lexicon in self._opened.items()}
+        content = {key: lexicon.added() for key, lexicon in self._opened.items()}  # by `Strings`, or the arity of records
         symbols = content.pop(Strings, None)
         records = {arity: rows for arity, rows in content.items() if isinstance(arity, int) and rows is not None}
         return AddedValues(symbols, records)
