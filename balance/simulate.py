@@ -158,17 +158,17 @@ class Simulation:
         outer, moving = self._intra_bucket(delta)
         cursor = _Cursor(np.zeros(self.ranks, np.int64), np.zeros(self.ranks, np.int64))
         phases: list[dict] = []
-        threshold = -1 if self.config.threshold is None else self.config.threshold
+        threshold = -1 if self.config.threshold is None else self.config.threshold  # -1: no roll-over
         while cursor.has_pairs:
             inner = phases[-1]["inner"] + 1 if phases else 0
             if moving and inner == 0:
                 phases.append(self._phase(inner, "intra-bucket", **moving))
             before = cursor.copy()
-            # Without marks, which take longer: one inner iteration is usually the only one, and then makes all of `born`.
+            # Without marks (empty arrays): they take longer, and usually one inner iteration is all, and makes all of `born`.
             sums, arrived, _ = self._join(outer, cursor, threshold, NONE, np.empty(0, np.int32), 0)
             if cursor.has_pairs and inner == 0:
                 marked = np.zeros(born.size, np.int32)
-            if cursor.has_pairs or inner:  # a tuple is born in the first inner iteration that makes it
+            if cursor.has_pairs or inner:  # again from `before`, as a tuple is born in the first inner iteration that makes it
                 sums, arrived, fresh = self._join(outer, before, threshold, born, marked, inner + 1)
             else:
                 fresh = np.diff(self._distribute(self.path, born)[1].bounds)
@@ -180,6 +180,7 @@ class Simulation:
             if cursor.has_pairs:
                 stage = 1 if moving else 0
                 self.trace.event("roll-over", number + 1, inner=inner, cursors={stage: cursor.counts()})
+        # The words that one inner iteration has born are one run of the next delta: their marks are the numbers of the runs.
         self.runs = marked if inner else np.zeros(born.size, np.int32)
         self.path.sizes = self.path.sizes + self._distribute(self.path, born)[0]
         self._record_iteration(number + 1, delta.size, born.size, phases)
@@ -204,6 +205,7 @@ class Simulation:
     def _routes(self) -> tuple[np.ndarray, np.ndarray]:
         """Return (route, target): the delta of slot s is sent to the ranks target[route[s]:route[s + 1]], to be joined with its
         bucket of the inner relation. Both are empty if no tuple has to be sent. Follows `balanced.exchange_segments`."""
+        # They determine the routes: maps are immutable, and `copies` change only together with the number of inner runs.
         inputs = self.path.map, self.inner.map, len(self.inner_runs)
         cached, routes = self.routes or ((None, None, 0), ())
         if cached[0] is inputs[0] and cached[1] is inputs[1] and cached[2] == inputs[2]:
@@ -228,10 +230,11 @@ class Simulation:
         first, home = self.path.map.tables()
         weights = np.cumsum(np.diff(outer.bounds) + RANK_TUPLES)
         threads = 1 if marked.size else THREADS  # all ranks share the marks, which have no lock
+        # four parts a thread: the threads end at about the same time
         inner_cuts = np.searchsorted(weights, np.linspace(0, weights[-1], 4 * threads + 1)[1:-1])
         cuts = np.concatenate(([0], inner_cuts, [self.ranks]))
         sums = np.zeros((self.ranks, 4), np.int64)
-        batch = BATCH_HEADS if threshold < 0 else min(BATCH_HEADS, threshold + 1)
+        batch = BATCH_HEADS if threshold < 0 else min(BATCH_HEADS, threshold + 1)  # as `ra.rules.evaluate.Evaluate` has it
 
         def join_ranks(low: int, high: int) -> tuple[np.ndarray, np.ndarray]:
             arrived, fresh = np.zeros(self.ranks, np.int64), np.zeros(self.ranks, np.int64)
@@ -272,7 +275,9 @@ class Simulation:
             expected_work = self._expected_work(number)
         inner_sizes = np.add.reduceat(self.inner.sizes, self.inner.map.tables()[0][:-1])
         carried = np.where((self.inner.map.subbuckets == 1) & copies, inner_sizes, 0)
-        change = plan_map_change(self.path.map, self.path.sizes, expected_work, self.config, least, True, carried, outlook)
+        change = plan_map_change(
+            self.path.map, self.path.sizes, expected_work, self.config, least, splits=True, carried=carried, outlook=outlook
+        )
         self._rehome(number, self.path, "path", change)
         if copies:
             self._copy_inner(number)
@@ -307,7 +312,7 @@ class Simulation:
             source, target = old.tables()[1][self._slots(words, old)], layout.map.tables()[1][slot]
             moved = source != target
             moves += [np.bincount(ranks[moved], minlength=self.ranks) for ranks in (source, target)]
-            if words is self._births_of(number):
+            if words is self._births_of(number):  # the delta: words that move form one more run on their new rank
                 self.runs = np.where(moved, self.runs.max(initial=0) + 1, self.runs).astype(np.int32)
         if name == "edge":
             self._move_inner(change.changed)
@@ -336,7 +341,7 @@ class Simulation:
         for bucket, homes in enumerate(self.path.map.homes):
             own = self.inner.map.homes[bucket]
             new = frozenset(homes) - self.copies.get(bucket, frozenset(own))
-            if len(own) == 1 and new:
+            if len(own) == 1 and new:  # a bucket that was split is not copied
                 missing[bucket] = new
                 self.copies[bucket] = self.copies.get(bucket, frozenset(own)) | new
         if not missing:

@@ -44,7 +44,8 @@ class Core:
 
     threads: the number of joining threads; None for one a core.
     in_files: the tries in files, if those in memory have a bound.
-    orders: the variable orders chosen so far, by the first query atom, the names, and the size class of the bound relation.
+    orders: the variable orders chosen so far, by the first query atom, the names, and the size class of the bound relation
+    (`_order`); shared with the cores that `with_bound` makes.
     """
 
     blocks: list[list[Block]]
@@ -132,7 +133,8 @@ class Core:
 
     def _order(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """Return the variable order for listing `names`, cached for each size class of the bound relation."""
-        # sizes up to a factor of 8 share a class
+        # Sizes up to a factor of 8 share a class. The first atom tells which variables are bound (`with_bound`); all cores made
+        # from one have the same other atoms, and share `orders`.
         size_class = len(self.tries.relations[BOUND][0]).bit_length() // 3 if BOUND in self.tries.relations else 0
         key = (self.query.atoms[0], names, size_class)
         if key not in self.orders:
@@ -141,7 +143,7 @@ class Core:
         return self.orders[key]
 
     def _forget_bound(self) -> None:
-        """Remove the tries of the bound relation from the cache."""
+        """Remove the tries of the bound relation from the caches, which all cores share: the next batch has other tuples."""
         for cache in (self.tries.built, self.tries.degrees):
             for key in [key for key in cache if key[0] == BOUND]:
                 del cache[key]

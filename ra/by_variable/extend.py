@@ -50,7 +50,7 @@ class Extend:
     keep: frozenset[str]
     steps: list = field(default_factory=list)
     counted: bool = False
-    sliceable = True
+    sliceable = True  # see `Join`
 
     def __call__(self, batch: Batch, context: Context):
         for begin in range(0, batch.size, EXTENDED_AT_A_TIME):
@@ -112,7 +112,8 @@ class Side:
 
     @property
     def first_lows(self) -> np.ndarray:
-        """The position in the first block at which the tuples of each binding begin (n,)."""
+        """The position in the first block at which the tuples of each binding begin (n,). It stands for the ranges in all
+        blocks, where only speed depends on it. There is a block: only sides that have tuples are asked."""
         return self.index[2][0]
 
 

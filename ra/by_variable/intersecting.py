@@ -154,6 +154,7 @@ def meet(
     shift, mask, base, follows = field[0], field[1], field[2], field[3] != np.uint64(0)
     their_shift = their_field[0]
     counting, capacity, written = rows.size == 0, rows.size, 0
+    # cursors: the position of the search in each tested block; stamp, reach: the last stamp, and the widest span marked so far
     cursors, stamp, reach = np.zeros(BLOCKS, np.int64), 0, np.uint64(0)
     while done < order.size:
         first = order[done]
@@ -252,7 +253,7 @@ def has_pairs(words, gone, lows, highs, field, rows, values):
             if i == 0 or rows[i - 1] != row or values[i - 1] > value:
                 cursors[block] = lows[block, row]
             if cursors[block] < high:
-                if np.uint64(value) - field[2] > field[1]:
+                if np.uint64(value) - field[2] > field[1]:  # the field cannot hold it
                     continue
                 target = _word(words[block][cursors[block]], field, value)
                 cursors[block] = _seek(words[block], cursors[block], high, target)

@@ -197,7 +197,7 @@ class Shelf:
         arguments: see `run_here` and `Loops.pieces`."""
         number, count = share or (0, 1)
         begin, skipped = divmod(first, RANGES_PER_BOX)
-        place = begin + (number - begin) % count
+        place = begin + (number - begin) % count  # the first of this task's boxes from `begin` on
         boxes = islice(self.boxes(budget, 1.0 if count == 1 else 1 / (TASKS_PER_CORE * count)), place, None, count)
         for run, loops in self._loops_of(boxes, keep):
             start = skipped if place == begin else 0

@@ -120,7 +120,7 @@ class Generator:
     def divisible_slots(self) -> list[int] | None:
         """The slots of the tries that begin with the first variable; None if its values cannot be divided among tasks."""
         if not self.keep and len(self.shape.components(self.depths)) > 1:
-            return None
+            return None  # the count is a product, of which each task would count the other factors again
         return sorted({member.slot for member in self.shape.roots(0) if not member.negated})
 
     def _header(self) -> list[str]:
@@ -255,7 +255,7 @@ class Generator:
             self.write(f"{counted} = 0")
             self._write_product(deeper, counted)
         with self.guarded([f"{counted} != 0"] if counted else []):
-            with self.block(f"if made + {self.width} > out.size:"):
+            with self.block(f"if made + {self.width} > out.size:"):  # `out` is full: give up (count -1), or lengthen it
                 with self.block("if made >= box[-2]:"):
                     self.write("return -1, out[:0].copy()")
                 self.write("out = longer_array(out, 64)")

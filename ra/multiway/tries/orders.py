@@ -45,6 +45,7 @@ def choose_order(
 def ends_over_one_set(query: ConjunctiveQuery, order: tuple[str, ...]) -> bool:
     """True if a connected group of the last variables of an order, three or more, ranges over one set (see `local`)."""
     shape = Shape(query, order)
+    # three variables or more follow each depth
     groups = (group for depth in range(1, len(order) - 2) for group in shape.components(range(depth, len(order))))
     return any(set_variables(shape, group) is not None for group in groups if len(group) > 2)
 
