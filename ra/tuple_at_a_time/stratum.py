@@ -175,7 +175,7 @@ class Interpreter:
                 *map(address_of, (self.block_words, self.versions, self.state, heads)), heads.size, self.shares.width,
             ):  # fmt: skip
                 self._grow()
-            self.state[at.VERSION] = self.state[at.VERSIONS_END]
+            self.state[at.VERSION] = self.state[at.VERSIONS_END]  # the machine has no version left to run in this iteration
         return reason
 
     def _evaluate_others(self, do_others: Callable[[], bool]) -> bool:
@@ -229,7 +229,7 @@ class Interpreter:
         for rows in self.relations.values():
             entry = self.relation_table[rows.number]
             remove_new_rows(address_of(self.relation_table), rows.number * at.RELATION_SIZE, address_of(self.index_words))
-            rows.dead[entry[at.COUNT] :] = at.ALIVE
+            rows.dead[entry[at.COUNT] :] = at.ALIVE  # earlier rows are marked only at the end of an iteration
             entry[at.DEAD_COUNT] = np.count_nonzero(rows.dead)
 
     def _delta(self, rows: NewRows) -> tuple[int, int]:

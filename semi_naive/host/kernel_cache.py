@@ -55,7 +55,7 @@ def dispatcher_of(kernel) -> Dispatcher:
     a note once compiling has taken NOTED_COMPILE_SECONDS in this process."""
     if native.is_cached(kernel):
         return _make_dispatcher(kernel)
-    outermost, now = not _Compiling.since, time.monotonic()
+    outermost, now = not _Compiling.since, time.monotonic()  # compiling a kernel compiles those that it calls
     _Compiling.since = _Compiling.since or now
     if not _Compiling.noted and _Compiling.seconds + now - _Compiling.since > NOTED_COMPILE_SECONDS:
         _Compiling.noted = True

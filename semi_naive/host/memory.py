@@ -86,7 +86,7 @@ class OutOfMemory(MemoryError):
         return f"out of memory{place}: {self.said}\n  {self.helps}"
 
 
-_last_check = [0.0]
+_last_check = [0.0]  # the time (`time.monotonic`) at which `check_is_due` was last true
 _places: list[tuple[Callable[[], str], str]] = []  # (place, helps) of the blocks of `working_on`, innermost last
 
 
@@ -141,11 +141,12 @@ def is_memory(error: BaseException | str) -> bool:
 def working_on(place: Callable[[], str], helps: str = HELPS, made: Callable[[], str] = str):
     """Name the work of a block in its memory and limit errors, and in the result of `where` meanwhile.
 
-    place: returns a description of the work; made: of the tuples made so far. Both are called only for an error.
+    place: returns a description of the work; made: of the tuples made so far, by default "" (str()). Both are called only for
+    an error.
     helps: advice against a shortage of memory.
     """
-    here = place, helps
-    _places.append(here)
+    entry = place, helps
+    _places.append(entry)
     try:
         yield
     except LimitExceeded as error:
@@ -156,7 +157,7 @@ def working_on(place: Callable[[], str], helps: str = HELPS, made: Callable[[], 
             raise
         raise out_of_memory(error, place(), helps) from error
     finally:
-        _places.remove(here)
+        _places.remove(entry)  # not always the last: blocks of several threads are in the list
 
 
 def where() -> tuple[str, str]:

@@ -81,6 +81,7 @@ def _text_sample(path: str, extension: str, header: bool) -> tuple[list[str], li
     rows = [[text for _, text in fields_of(line, form)] for line in lines]
     if header:
         return (rows[0] if rows else []), rows[1:]
+    # only names in the first row, and only numbers in the last column below it: a header that was not announced
     if len(rows) > 1 and not any(map(FLOAT.fullmatch, rows[0])) and "symbol" != _type_of_texts([row[-1] for row in rows[1:]]):
         names = ", ".join(rows[0])
         raise BadInput(

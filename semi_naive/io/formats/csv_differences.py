@@ -61,6 +61,7 @@ def _check_quotes(data: Raw, form: Format) -> None:
     """Raise Mismatch unless each quote opens a field, closes one, or is doubled in one. Arrow accepts quotes anywhere."""
     text, quotes = np.frombuffer(data, np.uint8), _positions_of_quotes(data)
     opening = quotes[0::2]
+    # before an opening quote at position 0 is nothing: text[-1], the last byte, does not count
     if len(quotes) % 2 or not (_ends_field(text[opening - 1], form) | (opening == 0)).all():
         raise Mismatch("a quote that opens nothing")
     after = quotes[1::2] + 1

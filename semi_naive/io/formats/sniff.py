@@ -30,7 +30,7 @@ def edge_format(path: str, header=False, strings=None, any_ids=False, delimiter=
         return read_banner(path, 2, any_ids)
     usual = DELIMITERS[extension] if delimiter is None else _one_character(delimiter)
     head, rows, offset, line = _first_rows(path, _loose(usual), header)
-    if not rows and not offset:
+    if not rows and not offset:  # `offset` is the file's end if there are only comments: a graph without edges
         raise BadInput("is empty", path, hint="a graph without edges needs at least a comment or a header line")
     if rows and delimiter is None:
         usual = choose_delimiter(rows[0][2], usual, 2, [VERTEX] * 2)
