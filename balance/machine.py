@@ -46,7 +46,7 @@ class Machine:
         >>> round(Machine(job=0.03, make=1e-8, insert=2e-8).worth()), Machine.mpi().worth()
         (1000000, 0.0)
         """
-        return self.job / max(self.make + self.insert, 1e-12)
+        return self.job / max(self.make + self.insert, 1e-12)  # the prices may be 0
 
     def join(self, received, joined, heads):
         """Return the seconds of a local join on each rank. The arguments are counts of tuples and pairs, by rank."""

@@ -70,8 +70,9 @@ class Outlook(NamedTuple):
         """Return the outlook after some iterations of a trace. horizon: the most `remaining` iterations; infinite: balance
         without regard to cost."""
         if horizon == np.inf:
-            return cls(np.inf, 0.0)
+            return cls(np.inf, 0.0)  # no messages: they cost nothing
         births = [born for entry in iterations[-3:] for born in entry["births"]]
+        # at most as many iterations as there were
         remaining = remaining_iterations(births, min(horizon, max(1, iterations[-1]["iteration"])))
         shuffles = (phase for phase in iterations[-1]["phases"] if phase["phase"] == "all-to-all")
         messages = sum((np.asarray(phase.get("messages", 0)) for phase in shuffles), np.zeros(1))
@@ -92,7 +93,7 @@ def remaining_iterations(births: Sequence[int], most: float) -> float:
     """
     if len(births) < 2 or not 0 < births[-1] < births[-2]:
         return most
-    earlier, before, delta = ([0, *births])[-3:]
+    earlier, before, delta = ([0, *births])[-3:]  # of two births 0 is the earlier one: then the decline is linear
     decline = float(before - delta)
     ratio = decline / (earlier - before) if earlier > before else 1.0
     total, rest = 1.0, float(delta)

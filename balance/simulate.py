@@ -106,7 +106,7 @@ class Simulation:
     def run(self) -> dict:
         """Replay all iterations, and return the record, which has the form of an engine's."""
         self._load_edges()
-        number, limit = 1, self.config.max_iterations or self.domain + 1
+        number, limit = 1, self.config.max_iterations or self.domain + 1  # no shortest path has more edges than there are ids
         while self._births_of(number).size and number < limit:
             if number % self.config.check_interval == 0 and self.ranks > 1:
                 self._rebalance(number)
@@ -200,7 +200,8 @@ class Simulation:
         outer = Runs(*replay.arrange(delta, slot, route, target, self.ranks))
         counts = {"received": np.diff(at_home.bounds), "sent": sent, "size": size, "messages": messages, "arrived": received}
         ranks = np.repeat(np.arange(self.ranks), np.diff(outer.bounds))
-        return Deltas.of(ranks, np.zeros(ranks.size, np.int32), outer.words, self.ranks), counts
+        one_run = np.zeros(ranks.size, np.int32)  # of all words that arrive on a rank
+        return Deltas.of(ranks, one_run, outer.words, self.ranks), counts
 
     def _routes(self) -> tuple[np.ndarray, np.ndarray]:
         """Return (route, target): the delta of slot s is sent to the ranks target[route[s]:route[s + 1]], to be joined with its
@@ -291,7 +292,7 @@ class Simulation:
         for phase in self.trace.record["iterations"][-1]["phases"]:
             if phase["phase"] == "insert":
                 received, born = received + phase["received"], born + phase["sent"]
-        with_inner = [
+        with_inner = [  # for each slot of path: True if its rank has the inner bucket, or a part or a copy of it
             rank in self.copies.get(bucket, self.inner.map.homes[bucket])
             for bucket, homes in enumerate(self.path.map.homes) for rank in homes
         ]  # fmt: skip

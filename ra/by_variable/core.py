@@ -91,6 +91,7 @@ class Core:
         if self.empty:
             return
         chosen = position.plan if isinstance(position.plan, tuple) else None
+        # with one part, the first variable's values would not be divided
         order, parts = plan = chosen or (self._order(names), max(2, cpus() if self.threads is None else self.threads))
         # the first `depth` variables are listed: all to the last of `names`; of no names, none to count, one to find a solution
         least_depth = 0 if counted else 1
@@ -101,7 +102,7 @@ class Core:
         for number, solution_count, rows in self._results(order, depth, share, first, parts):
             limits.check_limits()
             after = Position(number + 1, 0, 0, plan)
-            if not depth:  # there are no rows, only the number of solutions
+            if not depth:  # there are no rows, only the number of solutions: make it one row, or none if it is 0
                 rows = np.full((min(solution_count, 1), 1), solution_count)
             for start in range(skipped, len(rows), size):
                 piece = rows[start : start + size]

@@ -92,7 +92,7 @@ def _repeated(words, gone, lows, highs, field, row, block, position, value):
 @njit(types.void(words_of, gone_of, i64_rows, i64_rows, u64, types.int64, types.int64, u8, types.uint8), **JIT)
 def _mark(words, gone, lows, highs, field, row, least, marks, stamp):
     """Set marks[value - least] to `stamp` for the values, from `least` on, that an index (see the module) has for a binding."""
-    shift, mask, base = field[0], field[1], field[2] - np.uint64(least)
+    shift, mask, base = field[0], field[1], field[2] - np.uint64(least)  # base: a field's bits + base = value - least
     for block in range(lows.shape[0]):
         low, high = lows[block, row], highs[block, row]
         if low >= high:
@@ -103,7 +103,7 @@ def _mark(words, gone, lows, highs, field, row, least, marks, stamp):
             stop = min(high, deleted[place]) if place < deleted.size else high
             for i in range(np.uint64(low), np.uint64(stop)):
                 marks[((block_words[i] >> shift) & mask) + base] = stamp
-            low, place = stop + 1, place + 1
+            low, place = stop + 1, place + 1  # past the deleted word
 
 
 @njit(types.UniTuple(types.int64, 3)(words_of, i64_rows, i64_rows, u64, types.int64), inline="always", **JIT)

@@ -25,7 +25,8 @@ class _DeferredSignals:
     """The signal handlers of a block, which defer signals. If an interrupt arrives in `end`, a handler stays installed, and
     forwards signals.
 
-    handlers: the earlier handlers, by signal. received: the time at which each signal was first received.
+    handlers: the earlier handlers, by signal. received: the time at which each signal was first received. over: the block has
+    ended, so signals are not deferred any more.
     """
 
     def __init__(self):

@@ -118,6 +118,7 @@ def bytes_before_kill() -> tuple[float, OutOfMemory | None]:
     room = min((room for room in rooms() if room.of not in (ADDRESSES, DATA)), key=lambda each: each.left, default=None)
     if room is None or room.left >= min((1 - NEAR_LIMIT_FRACTION) * room.limit, ENOUGH_FREE_BYTES) / 2:
         return room.left if room else float("inf"), None
+    # another process uses the memory: stopping this one would not help
     return (room.left, OutOfMemory(str(room), *where())) if _is_to_blame(room) else (float("inf"), None)
 
 

@@ -104,7 +104,8 @@ class Conditions:
                 if isinstance(left, tuple) or isinstance(right, tuple):
                     conditions.append(f"{self.raw(left)} {op} {self.raw(right)}")
                 elif (literal := min(left, right)) < 0:  # a constant (`shape.Side`), and !=: the others are bounds
-                    conditions.append(f"not {self._rank(literal, False)} <= x{depth} < {self._rank(literal, True)}")
+                    first, end = self._rank(literal, after=False), self._rank(literal, after=True)
+                    conditions.append(f"not {first} <= x{depth} < {end}")
                 else:
                     conditions.append(f"x{left} {op} x{right}")
         return conditions

@@ -117,9 +117,9 @@ class Boxes:
 
     def __post_init__(self):
         self.shape = Shape(self.query, self.order)
-        self.keys = [self.shape.tries[member.slot] for member in self.shape.members]
+        self.keys = [self.shape.tries[member.slot] for member in self.shape.members]  # the trie of each atom
         self.slots: dict[tuple[int, ...], tuple] = {}  # the slots of boxes, by their levels
-        self.spans: dict[Slice, tuple[int, int]] = {}
+        self.spans: dict[Slice, tuple[int, int]] = {}  # the results of `_span`
         self.spills = 0  # the values whose sub-tries were too large, so far
         self.seconds = 0.0  # the time of choosing boxes, so far
         sizes = [sum(self.tries[key].bytes for key in keys) for keys in dimensions_of(self.shape)]

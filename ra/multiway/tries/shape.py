@@ -95,7 +95,7 @@ class Compared(NamedTuple):
         while isinstance(side, tuple):
             op, left, right = side
             if op == "*" or depths_in(left) & depths_in(right) & {last}:
-                return self
+                return self  # a product has no inverse, and a variable on both sides cannot be moved
             if last in depths_in(left):
                 side, other = left, ("-" if op == "+" else "+", other, right)
             else:
