@@ -255,6 +255,7 @@ class Simulation:
         """Return all runs of the inner relation that are not empty, as (rank_runs, begin, end, words): those of rank r are the
         runs rank_runs[r] to rank_runs[r + 1] - 1, and run i is words[begin[i]:end[i]]."""
         offsets = np.cumsum([0, *(runs.words.size for runs in self.inner_runs)])
+        # (ranks, runs): a mask selects the runs of rank 0 first
         begin = np.stack([runs.bounds[:-1] + offset for runs, offset in zip(self.inner_runs, offsets, strict=False)], axis=1)
         end = np.stack([runs.bounds[1:] + offset for runs, offset in zip(self.inner_runs, offsets, strict=False)], axis=1)
         is_nonempty = begin < end

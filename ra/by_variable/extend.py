@@ -99,7 +99,7 @@ class Side:
                 (block.whole, block.dropped) if isinstance(block, Thinned) and not block.has_words else (block, NO_POSITIONS)
             )
             low, high = whole.ranges(keys, batch.size)
-            if not np.array_equal(low, high):
+            if not np.array_equal(low, high):  # otherwise it has no tuple for any binding
                 words.append(np.require(whole.words[0], np.uint64, ["C", "W"]))
                 gone.append(dropped)
                 lows.append(low)

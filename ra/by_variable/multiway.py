@@ -340,7 +340,7 @@ def resumed(units: Iterable[Unit], done: int) -> Generator[Batch, None, object]:
                 returned = end.value
                 break
             number += 1
-            if last is not None:
+            if last is not None:  # after it comes this batch, before which number - 1 were made
                 last.resume_at = position._replace(batches=number - 1)
                 yield last
             last = batch if number > done else None

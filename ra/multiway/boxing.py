@@ -233,6 +233,7 @@ class Shelf:
             bytes = {piece: trie.bytes for piece, trie in slices.items()}
             copied = sum(size for piece, size in bytes.items() if piece not in previous)
             compiled = nest(self.query, self.order, keep, box.levels, tuple(range(len(box.slices))), divisible)
+            # of whole tries: an upper bound, for which the slices need not be scanned
             rooms = compiled.rooms([tries[key] for key in compiled.shape.tries])
             loops = compiled.over(self.domain, [slices[piece] for piece in box.slices], rooms)
             yield BoxRun(box, sum(bytes.values()), copied, time.perf_counter() - begun), loops

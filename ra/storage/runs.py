@@ -228,7 +228,7 @@ def remove_abandoned_stores(base: Path) -> None:
     """Remove the stores of this host in `base` whose process no longer runs."""
     with contextlib.suppress(OSError):
         for store in base.glob(f"{PREFIX}{socket.gethostname()}-*"):
-            with contextlib.suppress(ValueError, PermissionError):
+            with contextlib.suppress(ValueError, PermissionError):  # the latter: another user's process, which runs
                 *_, process_id, _ = store.name.split("-")  # see `Store.create`
                 try:
                     os.kill(int(process_id), 0)  # signal 0 only tests whether the process exists

@@ -54,6 +54,7 @@ def _copy(out, at, text, begin, end):
 
 
 def _put_rows_uncompiled(columns, bases, content, starts, seams, seam_starts, out):
+    """Do the same as `put_rows`, by functions of Python that are faster than its uncompiled loops."""
     text, seam_text = content.tobytes(), seams.tobytes()
     parts = []
     for k, (column, base) in enumerate(zip(columns, bases.tolist(), strict=True)):

@@ -81,7 +81,7 @@ class Assembled:
     def __init__(self, versions: Versions, slow: set[int], shapes: dict[str, RelationLayout], values: Any):
         self.versions, self.shapes, self.values, self.index_count = versions, shapes, values, 0
         self.lists: dict[Searched | Dated, int] = {}
-        for shape in shapes.values():
+        for shape in shapes.values():  # the indexes that insertions search come first: `layout.INDEX_LIST`
             for columns in (shape.key, *MEMBERS.get(shape.sort, ())):
                 self._index(shape, columns)
         self.runnable: list[int] = []

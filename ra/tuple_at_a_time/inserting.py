@@ -135,7 +135,7 @@ def _append_member(relations, relation_at, indexes, value, name, previous):
     """Append the row (value, name of its class). previous: the value's previous row, which is superseded, or -1."""
     row, dead = value_at(relations, relation_at + at.COUNT), value_at(relations, relation_at + at.DEAD)
     put_flag(dead, row, np.uint8(at.ALIVE))
-    if previous >= value_at(relations, relation_at + at.DELTA_END):
+    if previous >= value_at(relations, relation_at + at.DELTA_END):  # earlier rows are marked at the end of the iteration
         put_flag(dead, previous, np.uint8(at.SUPERSEDED))
         increase(relations, relation_at + at.DEAD_COUNT, 1)
     _append_pair(relations, relation_at, indexes, value, name)

@@ -83,7 +83,7 @@ def bind_next(code, pc, again, cursors, relations, indexes, blocks, regs):
     block_list = value_at(code, pc + at.ACCESS)
     block_count = value_at(blocks, block_list)
     if not again:
-        put_value(cursors, cursor + at.STAGE, -1)
+        put_value(cursors, cursor + at.STAGE, -1)  # before the first block
         put_value(cursors, cursor + at.AT, 0)
         put_value(cursors, cursor + at.END, 0)
     stage = value_at(cursors, cursor + at.STAGE)

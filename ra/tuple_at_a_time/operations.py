@@ -84,7 +84,7 @@ def _integer_functor(op, left, right):
         return right if np.uint64(right) < np.uint64(left) else left
     if op == at.GREATEST_UNSIGNED:
         return right if np.uint64(right) > np.uint64(left) else left
-    return left
+    return left  # MOVE
 
 
 @njit(**COMPILED)
@@ -107,7 +107,7 @@ def _float_functor(op, left, right):
         return _canonical_bits(a * b)
     if op == at.DIVIDE_FLOAT:
         return _canonical_bits(a / b)
-    return _canonical_bits(-a if op == at.NEGATE_FLOAT else a)
+    return _canonical_bits(-a if op == at.NEGATE_FLOAT else a)  # the latter for BITS_TO_FLOAT
 
 
 @njit(**COMPILED)

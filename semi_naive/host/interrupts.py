@@ -38,7 +38,7 @@ class _DeferredSignals:
         """Install the handlers, in the main thread."""
         for number in SIGNALS if get_ident() == main_thread().ident else ():
             handler = _signal.getsignal(number)
-            if callable(handler):
+            if callable(handler):  # otherwise the signal is ignored, or ends the process, without Python code
                 self.handlers[number] = handler
                 _signal.signal(number, self._wait)
 

@@ -75,7 +75,7 @@ def _make_dispatcher(kernel) -> Dispatcher:
     for signature in map(_of_numba, kernel.signatures):
         with dispatcher._cache.compiled_by_one_process(signature) if kernel.cache else nullcontext():
             dispatcher.compile(signature)
-    dispatcher.disable_compile(bool(kernel.signatures))
+    dispatcher.disable_compile(bool(kernel.signatures))  # with signatures, arguments of other types are an error
     return dispatcher
 
 

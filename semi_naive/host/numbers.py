@@ -125,7 +125,7 @@ def parse_bytes(text: str) -> int:
     >>> parse_bytes("64M"), parse_bytes("1.5g"), parse_bytes("2GB"), parse_bytes("500_000")
     (67108864, 1610612736, 2147483648, 500000)
     """
-    number = text.strip().upper().removesuffix("B").removesuffix("I")
+    number = text.strip().upper().removesuffix("B").removesuffix("I")  # of GB, GiB
     try:
         return int(float(number[:-1]) * (1 << UNITS[number[-1]])) if number[-1:] in UNITS else int(number)
     except (ValueError, OverflowError):

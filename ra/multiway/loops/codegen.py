@@ -303,7 +303,7 @@ class Generator:
         if self.only_counts(depth):
             return self._write_count(depth, total)
         low, high = self._write_bounds(depth, array, low, high)
-        for node in self.shape.nodes():
+        for node in self.shape.nodes():  # start the cursors of the searches in this loop (`_write_range`)
             if node.path[-1] == depth and node.level > 1 and self._loops_over(depth) != node.parent:
                 self.write(f"{self._cursor(node)} = {self.names.low(node.parent)}")
         with self.block(f"for j{depth} in range({low}, {high}):"):
@@ -356,7 +356,7 @@ class Generator:
             if is_not_stored:
                 self._write_intersection(values)
             low, high = self._write_bounds(depth, *self._domain(depth))
-            self.write(f"{total} += max({high} - {low}, 0)")
+            self.write(f"{total} += max({high} - {low}, 0)")  # bounds may exclude one another
             return
         added = values - before
         if len(added) > 1:

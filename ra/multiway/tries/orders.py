@@ -72,7 +72,7 @@ class Estimate:
     def connected(self, order: Sequence[str]) -> bool:
         """True if each variable is joined to an earlier one by an atom, as far as the query permits."""
         if not self.query.connected():
-            return True
+            return True  # no order is better in this respect
         for depth in range(1, len(order)):
             if not any(set(order[:depth]) & set(atom.terms) for atom in self._atoms(order[depth])):
                 return False

@@ -219,7 +219,7 @@ def _check_type(column, type_: Type, label: str, file: str) -> None:
     """Raise BadInput if values of an Arrow column's type cannot be of a type. Columns that are empty or all missing pass."""
     if type_.kind != Kind.RECORD and len(column) > column.null_count and not _is_convertible(column.type, type_):
         missing = first_missing(column, type_.kind)
-        if missing is None:
+        if missing is None:  # otherwise `_bits` reports the missing value
             message = f"{label} has type {column.type}, expected {type_description(type_)}"
             raise BadInput(message, file, hint=f"cast it to {arrow_type(type_.kind)}")
 

@@ -27,7 +27,7 @@ FLIP = np.int64(-SIGN)  # the top bit: `unsigned ^ FLIP` orders unsigned numbers
 def sort_distinct(distinct: np.ndarray, type_: Type, types: dict, values: Lookups, style: Style) -> tuple[np.ndarray, Any]:
     """Sort distinct values that are no whole numbers, given as 64 bits. Return (the sorting permutation, the sorted strings,
     floats, or texts). Many symbols are a pyarrow array: UTF-8 bytes sort like characters."""
-    if type_.kind in ENCODED:
+    if type_.kind in ENCODED:  # their bits are in the order of the values
         order = np.argsort(distinct)
         return order, [encoded_text(number, type_.kind) for number in distinct[order].tolist()]
     if type_.kind == Kind.FLOAT:

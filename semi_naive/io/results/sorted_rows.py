@@ -63,6 +63,7 @@ class Blocks:
         packings = {block.packing for block in self.blocks}
         if len(packings) != 1 or self.order != tuple(range(len(self.order))):
             return False
+        # unsigned numbers from 2^63 on are packed as negative ones, and so come before the others
         least = (low for low, _ in self.blocks[0].packing.bounds)
         return all(kind == Kind.NUMBER or (kind == Kind.UNSIGNED and low >= 0) for kind, low in zip(kinds, least, strict=True))
 
