@@ -215,7 +215,7 @@ def _buffer(z, heads, base, subs, scattered, home, words, destinations, at):
 @njit(**JIT)
 def _ship_heads(words, destinations, size, batches, counters, arrived, sums):
     """Count the sending of the buffered heads of some batches, each once, and return their number. `sums` grows by (0, heads,
-    bytes, messages), arrived[r] by the heads for rank r."""
+    bytes, messages), arrived[r] by the heads for rank r. words, destinations: the buffer, which is overwritten."""
     if batches > 1:  # those of one batch are sorted and distinct
         order = np.argsort(words[:size])
         words[:size], destinations[:size] = words[order], destinations[order]

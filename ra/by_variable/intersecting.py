@@ -108,7 +108,8 @@ def _mark(words, gone, lows, highs, field, row, least, marks, stamp):
 
 @njit(types.UniTuple(types.int64, 3)(words_of, i64_rows, i64_rows, u64, types.int64), inline="always", **JIT)
 def _spanned(words, lows, highs, field, row):
-    """Return (number of values that an index (see the module) has for a binding, with duplicates; least; greatest)."""
+    """Return (number of values that an index (see the module) has for a binding, with duplicates; least; greatest). Without
+    values the latter two mean nothing."""
     count, least, greatest = np.int64(0), np.int64((1 << 63) - 1), np.int64(-1 << 63)
     for block in range(lows.shape[0]):
         low, high = lows[block, row], highs[block, row]

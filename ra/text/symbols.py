@@ -289,6 +289,7 @@ class SymbolTable:
             strings, ends, begin = table._view(), table._ends, 0
             while begin < count:
                 end = max(begin + 1, int(np.searchsorted(ends[: count + 1], ends[begin] + MAX_ARROW_BYTES, "right")) - 1)
+                # a copy of the hashes, as strings after a call of `back_to` overwrite them
                 yield strings.slice(begin, end - begin).cast(pa.string()), table._hashes[begin:end].copy()
                 begin = end
 

@@ -56,7 +56,7 @@ class BlockLists:
                 words += [] if ticks is None else [address_of(ticks)]
                 self.kept_alive += described, ticks
             words += numbers_after
-        self.words = np.array([*words, 0], np.int64)
+        self.words = np.array([*words, 0], np.int64)  # one more, so that the array is never empty
         self.words[address_positions] -= address_of(self.words) // WORD_BYTES
 
 

@@ -100,7 +100,7 @@ class BitLoops:
         sets: dict[tuple, None] = {}
         for user, refined in self.variables.refined.items():
             rows = tuple(sorted(refined.items()))
-            for length in range(2, len(rows) + 1):
+            for length in range(2, len(rows) + 1):  # a single row is read in its matrix
                 only_counted = length == len(rows) and self._only_counts(user) and self.loops.parents[user] == depth
                 if rows[length - 1][0] == depth and not only_counted:
                     sets[rows[:length]] = None

@@ -239,7 +239,7 @@ class Generator:
 
     def write_deeper(self, depth: int, deeper: list[int], total: str) -> None:
         """Write the code for the variables below `depth`: listed, if they are among the first `keep`, else counted."""
-        if depth + 1 == self.keep and self.keep and depth != TOP:
+        if depth + 1 == self.keep and self.keep and depth != TOP:  # the last listed variable is bound
             self._write_row(deeper)
         elif not deeper:
             self.write(f"{total} += 1")

@@ -117,7 +117,7 @@ class Shape:
     Atoms with the same trie share a slot. levels: for each atom the number of leading variables that atoms with a shared slot
     must have in common, because a box has slices of a trie, each below one beginning.
 
-    slots: the number of each slot, by its trie and beginning (empty without `levels`). depth: of each variable.
+    slots: the number of each slot, by its trie and beginning, which is () without `levels`. depth: of each variable.
     members, comparisons: the atoms, and the comparisons, in terms of depths and slots.
     """
 

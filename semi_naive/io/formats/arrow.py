@@ -112,6 +112,7 @@ class KeyedArrays:
         self._values = values
         self._types = [type_ for _, type_ in relation.attributes]
         self._values_of_keys = [
+            # None: keys are the values themselves
             None if column_keys.bits is None else column_array(column_keys.bits, type_, types, values)
             for column_keys, type_ in zip(keys, self._types, strict=True)
         ]
@@ -283,7 +284,7 @@ def _python_values(column, fault) -> list:
             value.as_py()
         except UnicodeDecodeError as error:
             raise fault(row, f"byte {error.object[error.start]:#04x} is not UTF-8", "write the text as UTF-8") from None
-    return []
+    return []  # not reached: one of the values has raised
 
 
 def first_missing(column, kind: Kind):

@@ -21,7 +21,8 @@ def unix_lines(data: Raw, form: Format) -> Raw:
     if b"\r" not in data:
         return data
     text = data.replace(b"\r\n", b"\n")
-    text = text[:-1] + b"\n" if text.endswith(b"\r") else text
+    text = text[:-1] + b"\n" if text.endswith(b"\r") else text  # the last line may lack its newline
+    # in quotes that hold line ends, the replaced ones were part of a field
     if b"\r" in text or form.delimiter == "\r" or (form.rfc4180 and b'"' in text and _multiline(text)):
         raise Mismatch("a carriage return in a field")
     return text
