@@ -280,6 +280,7 @@ def join_on_ranks(
     for r in range(rank_runs[begin], rank_runs[end]):
         longest = max(longest, run_end[r] - run_begin[r])
     pairs, starts, ends = np.empty(longest, np.uint64), np.empty(longest, np.int64), np.empty(longest, np.int64)
+    # a bit for each id; an id each, and one that is overwritten
     seen, heads = np.zeros((bucket.size + 63) // 64, np.uint64), np.empty(bucket.size + 1, np.uint64)
     # room for fewer than `most` buffered heads, fewer than `most` of a batch, and the heads of one more z: an id each
     words, destinations, counters = (

@@ -66,7 +66,8 @@ class Deltas:
         begins_run[1:] = (rank[1:] != rank[:-1]) | (run[1:] != run[:-1])
         begin, every_rank = np.flatnonzero(begins_run), np.arange(ranks + 1)
         of_rank, bounds = np.searchsorted(rank[begin], every_rank), np.searchsorted(rank, every_rank)
-        return cls(bounds, of_rank, begin, np.append(begin[1:], words.size)[: begin.size], words)
+        end = np.append(begin[1:], words.size)[: begin.size]  # cut, as without words there is no run
+        return cls(bounds, of_rank, begin, end, words)
 
 
 @dataclass

@@ -94,7 +94,7 @@ def _columns_of_schema(schema, path: str) -> list[tuple[str, str]]:
     """Return the (name, type) of each column of an Arrow schema."""
     types = []
     for name, type_ in zip(schema.names, schema.types, strict=True):
-        kind = Kind.UNSIGNED if str(type_) == "uint64" else kind_of_arrow(type_)
+        kind = Kind.UNSIGNED if str(type_) == "uint64" else kind_of_arrow(type_)  # which takes all integers for numbers
         if kind is None:
             hint = "declare the relation with the columns that you want"
             raise BadInput(f"column {name!r} has type {type_}", path, hint=hint)

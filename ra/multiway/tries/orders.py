@@ -56,7 +56,7 @@ class Estimate:
     def __init__(self, query: ConjunctiveQuery, relations: Tries):
         self.query, self.relations = query, relations
         self.degrees: dict[tuple, float] = {}  # the results of `_expected_degree`
-        self.distincts: dict[tuple, int] = {}
+        self.distincts: dict[tuple, int] = {}  # of `_distinct`
 
     def cost(self, order: Sequence[str]) -> float:
         """Return the expected cost of an order, or a beginning of one: the values scanned, and the prefixes bound."""

@@ -128,7 +128,7 @@ class PagedTrie:
         return int(least.min()), int(greatest.max()) + 1
 
     def _read_ends(self, level: int, begin: int, end: int) -> np.ndarray:
-        """Return the first and the last child of each of the positions [begin, end), (2, n)."""
+        """Return the first and the last child of each of the positions [begin, end), (2, n). Each has a child."""
         bounds, children = self.index[level].read_few(begin, end + 1), self.values[level + 1]
         low, high = int(bounds[0]), int(bounds[-1])
         if high - low > MAX_READ_CHILDREN:

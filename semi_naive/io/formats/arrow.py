@@ -201,7 +201,7 @@ def _present(column, rows: np.ndarray, kind: Kind):
     try:
         return column.cast(arrow_type(kind))
     except pa.ArrowInvalid:
-        return column
+        return column  # some are no whole numbers; `_check_type` refuses the column
 
 
 def missing_rows(column, kind: Kind) -> np.ndarray:

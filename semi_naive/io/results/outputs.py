@@ -110,7 +110,7 @@ def write_frame(frame, path: str) -> None:
     partial = unfinished(target)
     try:
         spark_call(frame.sparkSession.sparkContext, lambda: frame.write.mode("overwrite").parquet(partial.as_uri()))
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError):  # renaming does not replace a folder
             if target.is_dir() and not target.is_symlink():
                 shutil.rmtree(target)
             else:
