@@ -81,7 +81,8 @@ def _chain_length(chain, row):
 @njit(**COMPILED)
 def _unite(code, values, relations, relation_at, indexes, regs, state):
     """Insert an unknown pair into an equivalence relation, and all pairs that follow. Return the number of new pairs, or -1 if
-    they do not fit. values: the position in `code` of the pair's registers.
+    they do not fit. values: the position in `code` of the pair's registers. As the pair is unknown, its values are in different
+    classes, or are one new value.
 
     The members of a value's class are in the rows that begin with the value. The new pairs combine each member of one class
     with each member of the other, in both directions.
@@ -144,7 +145,8 @@ def _append_member(relations, relation_at, indexes, value, name, previous):
 @njit(**COMPILED)
 def _unite_classes(code, values, relations, relation_at, indexes, regs, state):
     """Unite the classes of two values: each member of the smaller one gets a row with the name of the other. Return the number
-    of new rows, or -1 if they do not fit. values: the position in `code` of the values' registers.
+    of new rows, or -1 if they do not fit. values: the position in `code` of the values' registers. If both values have a class,
+    the classes differ: otherwise the head is KNOWN.
 
     The rows with the name of a class are its members, as an abandoned name is never used again. The chains of both names are
     followed until the shorter one ends: that class is the smaller one.

@@ -148,8 +148,8 @@ def _parents_in_order(trees, near: set[int]) -> tuple[np.ndarray, np.ndarray]:
 
 @njit(integer(i64, i32, i32, integer, i64, i64, i32), **JIT)
 def push(index, neighbours, reach, length, ways, sums, touched):
-    """Add the ways of each vertex in reach[:length] to the sums of all its neighbours. List the vertices with a sum in
-    `touched`, and return their number."""
+    """Add the ways of each vertex in reach[:length] to the sums of all its neighbours, which are 0 before (`multiply` resets
+    them). List the vertices with a sum in `touched`, and return their number."""
     count = 0
     for i in range(length):
         x = reach[i]

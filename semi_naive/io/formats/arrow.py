@@ -205,7 +205,7 @@ def _present(column, rows: np.ndarray, kind: Kind):
 
 
 def missing_rows(column, kind: Kind) -> np.ndarray:
-    """Return a mask (n,) of the rows of a chunked array without a value of a kind. In a float column NaN is not missing."""
+    """Return a mask (n,) of the rows of a chunked array without a value of a kind. NaN is missing, unless floats are read."""
     import pyarrow as pa
 
     nan = pa.types.is_floating(column.type) and kind != Kind.FLOAT
