@@ -91,7 +91,7 @@ class Machine:
         return asdict(self)
 
 
-# For each phase of a trace, the prices that its seconds are made of, and the counts that they are multiplied with; None: once.
+# For each phase of a trace, the prices that its seconds are made of, and the counts that they are multiplied with; None: 1.
 FITTED = {
     "join": {"receive": "received", "pair": "joined", "make": "sent", "task": None},
     "insert": {"insert": "received", "birth": "sent", "task": None},

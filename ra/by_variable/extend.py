@@ -53,6 +53,7 @@ class Extend:
     sliceable = True  # see `Join`
 
     def __call__(self, batch: Batch, context: Context):
+        """Yield the extended bindings, or the bindings with their numbers of values if these are only counted."""
         for begin in range(0, batch.size, EXTENDED_AT_A_TIME):
             part = batch.slice(begin, min(begin + EXTENDED_AT_A_TIME, batch.size))
             sides = [side for join in self.joins if (side := Side.of(join, part, context)) is not None]

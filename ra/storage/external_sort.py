@@ -30,7 +30,7 @@ class ExternalSort:
     def __init__(self, store: Store, name: str, bytes: int):
         self.path, self.bytes = store.path(name), bytes
         self.buffer = returned_array(max(bytes // (8 * BUFFER_COPIES), LEAST_WORDS), np.uint64)
-        self.used = 0
+        self.used = 0  # the words in the buffer
         self.ends: list[int] = [0]  # the ends of the runs in the file, in words
 
     def add(self, words: np.ndarray) -> None:
