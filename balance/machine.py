@@ -46,7 +46,7 @@ class Machine:
         >>> round(Machine(job=0.03, make=1e-8, insert=2e-8).worth()), Machine.mpi().worth()
         (1000000, 0.0)
         """
-        return self.job / max(self.make + self.insert, 1e-12)
+        return self.job / max(self.make + self.insert, 1e-12)  # the prices may be 0
 
     def join(self, received, joined, heads):
         """Return the seconds of a local join on each rank. The arguments are counts of tuples and pairs, by rank."""
@@ -91,7 +91,8 @@ class Machine:
         return asdict(self)
 
 
-FITTED = {  # for each phase of a trace, the prices that its seconds are made of, and the counts that they are multiplied with
+# For each phase of a trace, the prices that its seconds are made of, and the counts that they are multiplied with; None: 1.
+FITTED = {
     "join": {"receive": "received", "pair": "joined", "make": "sent", "task": None},
     "insert": {"insert": "received", "birth": "sent", "task": None},
     "all-to-all": {"byte": "bytes", "task": None},
@@ -118,7 +119,7 @@ def fitted(traces: list[dict], base: Machine | None = None) -> Machine:
         for price, value in zip(prices, _not_negative(np.array(rows, float), np.array(seconds)), strict=True):
             values_by_price.setdefault(price, []).append(float(value))
     overheads = [entry["driver"] / _inner_iterations(entry["phases"]) for entry in iterations if "driver" in entry]
-    prices_found = {price: float(np.mean(values)) for price, values in values_by_price.items()}
+    prices_found = {price: float(np.mean(values)) for price, values in values_by_price.items()}  # `task` is in each phase
     return replace(base, **prices_found, job=float(np.median(overheads)) if overheads else base.job)
 
 
@@ -129,7 +130,7 @@ def _inner_iterations(phases: list[dict]) -> int:
 
 def _not_negative(rows: np.ndarray, seconds: np.ndarray) -> np.ndarray:
     """Return the coefficients x of the least-squares solution of rows · x = seconds. While some are negative, they are set to
-    0, and the others are fitted again."""
+    0, and the others are fitted again. It ends, as each round has fewer coefficients."""
     used = np.ones(rows.shape[1], np.bool_)
     while True:
         solution = np.zeros(rows.shape[1])

@@ -70,8 +70,9 @@ class Outlook(NamedTuple):
         """Return the outlook after some iterations of a trace. horizon: the most `remaining` iterations; infinite: balance
         without regard to cost."""
         if horizon == np.inf:
-            return cls(np.inf, 0.0)
+            return cls(np.inf, 0.0)  # no messages: they cost nothing
         births = [born for entry in iterations[-3:] for born in entry["births"]]
+        # at most as many iterations as there were
         remaining = remaining_iterations(births, min(horizon, max(1, iterations[-1]["iteration"])))
         shuffles = (phase for phase in iterations[-1]["phases"] if phase["phase"] == "all-to-all")
         messages = sum((np.asarray(phase.get("messages", 0)) for phase in shuffles), np.zeros(1))
@@ -92,7 +93,7 @@ def remaining_iterations(births: Sequence[int], most: float) -> float:
     """
     if len(births) < 2 or not 0 < births[-1] < births[-2]:
         return most
-    earlier, before, delta = ([0, *births])[-3:]
+    earlier, before, delta = ([0, *births])[-3:]  # of two births 0 is the earlier one: then the decline is linear
     decline = float(before - delta)
     ratio = decline / (earlier - before) if earlier > before else 1.0
     total, rest = 1.0, float(delta)
@@ -165,8 +166,13 @@ def spread_inner(
 
 
 class _Spreading:
-    """A plan of how many subbuckets the buckets of the inner relation get. stored: the tuples of each bucket; loads: the cost
-    of each bucket in one iteration, in tuples, on each of its partitions; by_partition: the sum of the loads on each partition.
+    """A plan of how many subbuckets the buckets of the inner relation get; `counts` is called once, and consumes by_partition.
+
+    sizes, work, delta: see `spread_inner`.
+    message_tuples: the cost of a message, in tuples; 0 if changes need not pay (`Outlook.remaining`).
+    stored: the tuples of each bucket. reached: the partitions to which its heads are sent.
+    loads: the cost of each bucket in one iteration, in tuples, on each of its partitions.
+    by_partition: the sum of the loads on each partition.
     """
 
     def __init__(self, placement: BucketMap, sizes, work, delta, outlook: Outlook):
@@ -183,7 +189,7 @@ class _Spreading:
 
     def _cost(self, bucket, parts):
         """Return the cost of a bucket of so many parts, on each of them: the work, a message to each partition that its heads
-        may reach, and the delta, sent to all parts."""
+        may reach, and the delta, sent to all parts. bucket, parts: numbers, or arrays and slices that fit together."""
         sent = np.where(parts > 1, (self.delta[bucket] + self.message_tuples) * parts, 0)
         return TUPLES_PER_WORK * self.work[bucket] / parts + self.message_tuples * self.reached[bucket] / parts + sent
 
@@ -191,20 +197,22 @@ class _Spreading:
         """Return {bucket: number of subbuckets} for the buckets to split: the most expensive ones, as many as pays best in the
         `remaining` iterations; none if that saves less than `least` tuples, and none in `fixed`."""
         partitions, subbuckets = self.placement.partitions, self.placement.subbuckets
+        # its average delta tuple makes more work than a partition should have: splitting the delta would not help
         has_heavy_tuple = self.work > self.work.sum() / partitions * np.maximum(self.delta, 1)
         pays = has_heavy_tuple | (self.loads > 2 * TUPLES_PER_WORK * self.work)  # most of it are messages
         pays[list(fixed)] = False
-        rounds = self.message_tuples and ROUND_TUPLES * np.log2(partitions)
-        shuffle = max(least, rounds) if subbuckets.max() == 1 else 0.0  # a new phase
+        rounds = self.message_tuples and ROUND_TUPLES * np.log2(partitions)  # 0 as well if changes need not pay
+        # The first split of any bucket adds a phase to each iteration, the intra-bucket shuffle.
+        shuffle = max(least, rounds) if subbuckets.max() == 1 else 0.0
         before, after, moved, gain = self.by_partition.max() - shuffle, 0.0, 0, 0.0
         splits: list[tuple[int, int]] = []
         paying = 0
         for bucket in np.argsort(-self.loads, kind="stable").tolist():
             most = min(MAX_SUBBUCKETS, partitions, int(self.stored[bucket])) // int(subbuckets[bucket])
-            choices = subbuckets[bucket] << np.arange(max(1, most.bit_length()))
+            choices = subbuckets[bucket] << np.arange(max(1, most.bit_length()))  # the present number, doubled, …
             costs = self._cost(bucket, choices)
             if not pays[bucket] or self.loads[bucket] <= after or not costs.argmin():
-                break  # its partition remains the heaviest
+                break  # its partition remains the heaviest (costs.argmin() 0: no split is cheaper)
             splits.append((bucket, int(choices[costs.argmin()])))
             after, moved = max(after, costs.min()), moved + self.stored[bucket]
             np.subtract.at(self.by_partition, self.home[self.first[bucket] : self.first[bucket + 1]], self.loads[bucket])
@@ -228,6 +236,8 @@ class _Plan:
     """A plan of one change of the bucket map `placement`: subbuckets are taken off heavy partitions, and put on the lightest.
 
     sizes, work: the tuples and the expected work of each subbucket.
+    carried: the tuples that move along with each bucket.
+    first, home: the present map as arrays (`BucketMap.tables`).
     homes, load: the planned partition of each subbucket, and work on each partition.
     messages, remaining: see `Outlook`.
     grain: the work from which a subbucket is split; loose: the subbuckets taken off a partition and not placed yet.
@@ -270,7 +280,7 @@ class _Plan:
         work, sizes, homes = self.work[slots], self.sizes[slots], self.placement.homes[bucket]
         count, total, max_parts = len(work), work.sum(), min(MAX_SUBBUCKETS, 4 * self.placement.partitions)
         if count > 1 and work.max() > UNSPLITTABLE * total:
-            return
+            return  # an earlier split has not divided its work
         parts = count
         sent = self.carried[bucket] / (self.remaining * TUPLES_PER_WORK)  # with each part, in work of an iteration
         while total / parts > self.grain and parts * 2 <= max_parts and total / (2 * parts) > sent * parts:
@@ -281,7 +291,7 @@ class _Plan:
         for new in range(count, parts):
             old = new % count
             self.loose.append(_LooseSubbucket(work[old] * share, sizes[old] * share, bucket, new, homes[old]))
-        self.homes[bucket] += [-1] * (parts - count)  # until `_place`
+        self.homes[bucket] += [-1] * (parts - count)  # no partition until `_place`
 
     def _relieve(self, partition: int) -> None:
         """Take subbuckets off a partition that is too heavy, first those with the fewest tuples for their work. They become

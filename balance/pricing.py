@@ -33,7 +33,7 @@ def _peak_tuples(entry: dict) -> np.ndarray:
     for phase in entry["phases"]:
         if phase["phase"] == "insert":
             arrived[phase["inner"]] = np.array([phase["received"], phase["sent"]])
-    held = np.array(entry["held"]) - sum(born for _, born in arrived.values())
+    held = np.array(entry["held"]) - sum(born for _, born in arrived.values())  # before the iteration; recorded after it
     for phase in entry["phases"]:
         held = held + np.array(phase.get("arrived", 0))
     peak = held

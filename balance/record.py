@@ -119,7 +119,7 @@ def check_numbers(values, where: str, least: int = 0) -> None:
     if not isinstance(values, list) or len(values) < least:
         raise ValueError(f"{where} is {abbreviated_value(values)}: expected a list of numbers")
     are_numbers = set(map(type, values)) <= set(NUMBER)
-    # A sum with NaN differs from itself.
+    # `min` and `max` may overlook NaN; a sum with it differs from itself.
     if not are_numbers or not 0 <= min(values, default=0) <= max(values, default=0) < LIMIT or sum(values) != sum(values):
         invalid = next(value for value in values if type(value) not in NUMBER or not 0 <= value < LIMIT)
         raise ValueError(f"{where} holds {abbreviated_value(invalid)}: expected numbers from 0")

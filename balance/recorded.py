@@ -104,7 +104,7 @@ class Replay:
         tuples, loads = self.sizes[source] * share, self._by_rank(self.sizes, old)
         self.sizes, self.delta = (np.bincount(target, slots[source] * share) for slots in (self.sizes, self.delta))
         source_rank, target_rank = old.tables()[1][source], self.map.tables()[1][target]
-        tuples[source_rank == target_rank] = 0
+        tuples[source_rank == target_rank] = 0  # they do not move
         left, arrived = (np.bincount(ranks, tuples, minlength=self.ranks) for ranks in (source_rank, target_rank))
         after = self._by_rank(self.sizes, self.map)
         moves = {"moved": int(tuples.sum()), "left": left, "arrived": arrived}

@@ -179,13 +179,13 @@ def _rests(outer, pairs, cursor, end, starts, ends, mask, room, seen, heads):
             x = outer[i] & mask
             cell, bit = np.int64(x >> np.uint64(6)), np.uint64(1) << (x & np.uint64(63))
             heads[count] = x
-            count += seen[cell] & bit == 0
+            count += seen[cell] & bit == 0  # otherwise the next one overwrites it
             seen[cell] |= bit
         low = min(low, np.int64((outer[starts[group]] & mask) >> np.uint64(6)))
         high = max(high, np.int64((outer[ends[group] - 1] & mask) >> np.uint64(6)) + 1)
         compared += ends[group] - starts[group]
         cursor += 1
-    if high - low > 8 * count:
+    if high - low > 8 * count:  # few heads in a wide range of cells: sort them, instead of scanning the bitmap
         for i in range(count):
             seen[np.int64(heads[i] >> np.uint64(6))] = 0
         heads[:count].sort()
@@ -215,7 +215,7 @@ def _buffer(z, heads, base, subs, scattered, home, words, destinations, at):
 @njit(**JIT)
 def _ship_heads(words, destinations, size, batches, counters, arrived, sums):
     """Count the sending of the buffered heads of some batches, each once, and return their number. `sums` grows by (0, heads,
-    bytes, messages), arrived[r] by the heads for rank r."""
+    bytes, messages), arrived[r] by the heads for rank r. words, destinations: the buffer, which is overwritten."""
     if batches > 1:  # those of one batch are sorted and distinct
         order = np.argsort(words[:size])
         words[:size], destinations[:size] = words[order], destinations[order]
@@ -268,6 +268,9 @@ def join_on_ranks(
     are more than `threshold` heads (-1: all), as `ra.rules.evaluate.Evaluate` does, in batches of at least `most` heads, or the
     last one of two runs. Heads are sent when at least `most` are buffered.
 
+    rank_deltas, delta_begin, delta_end, outer: `simulate.Deltas`. rank_runs, run_begin, run_end, inner: the same for the inner
+    runs. bucket, scattered: of each id; first, home: `BucketMap.tables`.
+
     Rank r starts at join[r], pair[r], and stores the position where it stops; join[r] is -1 if no pairs are left. Counts are
     added to sums[r], (pairs compared, heads made, bytes, messages), and to arrived[d], the heads sent to rank d. If `marked` is
     not empty, heads among the sorted words `born` that are not marked are marked with `mark`, and counted in fresh[d].
@@ -277,7 +280,9 @@ def join_on_ranks(
     for r in range(rank_runs[begin], rank_runs[end]):
         longest = max(longest, run_end[r] - run_begin[r])
     pairs, starts, ends = np.empty(longest, np.uint64), np.empty(longest, np.int64), np.empty(longest, np.int64)
+    # a bit for each id; an id each, and one that is overwritten
     seen, heads = np.zeros((bucket.size + 63) // 64, np.uint64), np.empty(bucket.size + 1, np.uint64)
+    # room for fewer than `most` buffered heads, fewer than `most` of a batch, and the heads of one more z: an id each
     words, destinations, counters = (
         np.empty(2 * most + bucket.size, np.uint64),
         np.empty(2 * most + bucket.size, np.int64),

@@ -66,7 +66,8 @@ class Deltas:
         begins_run[1:] = (rank[1:] != rank[:-1]) | (run[1:] != run[:-1])
         begin, every_rank = np.flatnonzero(begins_run), np.arange(ranks + 1)
         of_rank, bounds = np.searchsorted(rank[begin], every_rank), np.searchsorted(rank, every_rank)
-        return cls(bounds, of_rank, begin, np.append(begin[1:], words.size)[: begin.size], words)
+        end = np.append(begin[1:], words.size)[: begin.size]  # cut, as without words there is no run
+        return cls(bounds, of_rank, begin, end, words)
 
 
 @dataclass
@@ -106,7 +107,7 @@ class Simulation:
     def run(self) -> dict:
         """Replay all iterations, and return the record, which has the form of an engine's."""
         self._load_edges()
-        number, limit = 1, self.config.max_iterations or self.domain + 1
+        number, limit = 1, self.config.max_iterations or self.domain + 1  # no shortest path has more edges than there are ids
         while self._births_of(number).size and number < limit:
             if number % self.config.check_interval == 0 and self.ranks > 1:
                 self._rebalance(number)
@@ -158,17 +159,17 @@ class Simulation:
         outer, moving = self._intra_bucket(delta)
         cursor = _Cursor(np.zeros(self.ranks, np.int64), np.zeros(self.ranks, np.int64))
         phases: list[dict] = []
-        threshold = -1 if self.config.threshold is None else self.config.threshold
+        threshold = -1 if self.config.threshold is None else self.config.threshold  # -1: no roll-over
         while cursor.has_pairs:
             inner = phases[-1]["inner"] + 1 if phases else 0
             if moving and inner == 0:
                 phases.append(self._phase(inner, "intra-bucket", **moving))
             before = cursor.copy()
-            # Without marks, which take longer: one inner iteration is usually the only one, and then makes all of `born`.
+            # Without marks (empty arrays): they take longer, and usually one inner iteration is all, and makes all of `born`.
             sums, arrived, _ = self._join(outer, cursor, threshold, NONE, np.empty(0, np.int32), 0)
             if cursor.has_pairs and inner == 0:
                 marked = np.zeros(born.size, np.int32)
-            if cursor.has_pairs or inner:  # a tuple is born in the first inner iteration that makes it
+            if cursor.has_pairs or inner:  # again from `before`, as a tuple is born in the first inner iteration that makes it
                 sums, arrived, fresh = self._join(outer, before, threshold, born, marked, inner + 1)
             else:
                 fresh = np.diff(self._distribute(self.path, born)[1].bounds)
@@ -180,6 +181,7 @@ class Simulation:
             if cursor.has_pairs:
                 stage = 1 if moving else 0
                 self.trace.event("roll-over", number + 1, inner=inner, cursors={stage: cursor.counts()})
+        # The words that one inner iteration has born are one run of the next delta: their marks are the numbers of the runs.
         self.runs = marked if inner else np.zeros(born.size, np.int32)
         self.path.sizes = self.path.sizes + self._distribute(self.path, born)[0]
         self._record_iteration(number + 1, delta.size, born.size, phases)
@@ -199,11 +201,13 @@ class Simulation:
         outer = Runs(*replay.arrange(delta, slot, route, target, self.ranks))
         counts = {"received": np.diff(at_home.bounds), "sent": sent, "size": size, "messages": messages, "arrived": received}
         ranks = np.repeat(np.arange(self.ranks), np.diff(outer.bounds))
-        return Deltas.of(ranks, np.zeros(ranks.size, np.int32), outer.words, self.ranks), counts
+        one_run = np.zeros(ranks.size, np.int32)  # of all words that arrive on a rank
+        return Deltas.of(ranks, one_run, outer.words, self.ranks), counts
 
     def _routes(self) -> tuple[np.ndarray, np.ndarray]:
         """Return (route, target): the delta of slot s is sent to the ranks target[route[s]:route[s + 1]], to be joined with its
         bucket of the inner relation. Both are empty if no tuple has to be sent. Follows `balanced.exchange_segments`."""
+        # They determine the routes: maps are immutable, and `copies` change only together with the number of inner runs.
         inputs = self.path.map, self.inner.map, len(self.inner_runs)
         cached, routes = self.routes or ((None, None, 0), ())
         if cached[0] is inputs[0] and cached[1] is inputs[1] and cached[2] == inputs[2]:
@@ -228,10 +232,11 @@ class Simulation:
         first, home = self.path.map.tables()
         weights = np.cumsum(np.diff(outer.bounds) + RANK_TUPLES)
         threads = 1 if marked.size else THREADS  # all ranks share the marks, which have no lock
+        # four parts a thread: the threads end at about the same time
         inner_cuts = np.searchsorted(weights, np.linspace(0, weights[-1], 4 * threads + 1)[1:-1])
         cuts = np.concatenate(([0], inner_cuts, [self.ranks]))
         sums = np.zeros((self.ranks, 4), np.int64)
-        batch = BATCH_HEADS if threshold < 0 else min(BATCH_HEADS, threshold + 1)
+        batch = BATCH_HEADS if threshold < 0 else min(BATCH_HEADS, threshold + 1)  # as `ra.rules.evaluate.Evaluate` has it
 
         def join_ranks(low: int, high: int) -> tuple[np.ndarray, np.ndarray]:
             arrived, fresh = np.zeros(self.ranks, np.int64), np.zeros(self.ranks, np.int64)
@@ -251,6 +256,7 @@ class Simulation:
         """Return all runs of the inner relation that are not empty, as (rank_runs, begin, end, words): those of rank r are the
         runs rank_runs[r] to rank_runs[r + 1] - 1, and run i is words[begin[i]:end[i]]."""
         offsets = np.cumsum([0, *(runs.words.size for runs in self.inner_runs)])
+        # (ranks, runs): a mask selects the runs of rank 0 first
         begin = np.stack([runs.bounds[:-1] + offset for runs, offset in zip(self.inner_runs, offsets, strict=False)], axis=1)
         end = np.stack([runs.bounds[1:] + offset for runs, offset in zip(self.inner_runs, offsets, strict=False)], axis=1)
         is_nonempty = begin < end
@@ -272,7 +278,9 @@ class Simulation:
             expected_work = self._expected_work(number)
         inner_sizes = np.add.reduceat(self.inner.sizes, self.inner.map.tables()[0][:-1])
         carried = np.where((self.inner.map.subbuckets == 1) & copies, inner_sizes, 0)
-        change = plan_map_change(self.path.map, self.path.sizes, expected_work, self.config, least, True, carried, outlook)
+        change = plan_map_change(
+            self.path.map, self.path.sizes, expected_work, self.config, least, splits=True, carried=carried, outlook=outlook
+        )
         self._rehome(number, self.path, "path", change)
         if copies:
             self._copy_inner(number)
@@ -286,7 +294,7 @@ class Simulation:
         for phase in self.trace.record["iterations"][-1]["phases"]:
             if phase["phase"] == "insert":
                 received, born = received + phase["received"], born + phase["sent"]
-        with_inner = [
+        with_inner = [  # for each slot of path: True if its rank has the inner bucket, or a part or a copy of it
             rank in self.copies.get(bucket, self.inner.map.homes[bucket])
             for bucket, homes in enumerate(self.path.map.homes) for rank in homes
         ]  # fmt: skip
@@ -307,7 +315,7 @@ class Simulation:
             source, target = old.tables()[1][self._slots(words, old)], layout.map.tables()[1][slot]
             moved = source != target
             moves += [np.bincount(ranks[moved], minlength=self.ranks) for ranks in (source, target)]
-            if words is self._births_of(number):
+            if words is self._births_of(number):  # the delta: words that move form one more run on their new rank
                 self.runs = np.where(moved, self.runs.max(initial=0) + 1, self.runs).astype(np.int32)
         if name == "edge":
             self._move_inner(change.changed)
@@ -336,7 +344,7 @@ class Simulation:
         for bucket, homes in enumerate(self.path.map.homes):
             own = self.inner.map.homes[bucket]
             new = frozenset(homes) - self.copies.get(bucket, frozenset(own))
-            if len(own) == 1 and new:
+            if len(own) == 1 and new:  # a bucket that was split is not copied
                 missing[bucket] = new
                 self.copies[bucket] = self.copies.get(bucket, frozenset(own)) | new
         if not missing:

@@ -56,7 +56,7 @@ class Count:
             counts = np.full(batch.size, context.total(self.relation, self.part, self.order))
             present = counts > 0
         offer = counts * self.among + self.number
-        if self.number:
+        if self.number:  # the first atom has no earlier offer to compare with
             offer = np.minimum(offer, batch.columns[OFFER])
         if self.number == self.among - 1:
             offer %= self.among
@@ -131,8 +131,9 @@ class Proposal(Join):
         that an earlier tuple or an earlier block has. lows: the first position of each binding."""
         block, place = blocks[number], self.binds[0][0]
         values = block.column(place, positions)
-        if place == len(self.order) - 1:
+        if place == len(self.order) - 1:  # no column follows: tuples are distinct, within and across the blocks
             return rows, values
+        # position 0 has no tuple before it, but is the first of its binding in any case
         is_first = (positions == lows[rows]) | (block.column(place, np.maximum(positions - 1, 0)) != values)
         rows, values = rows[is_first], values[is_first]
         for earlier in blocks[:number]:

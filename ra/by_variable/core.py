@@ -44,7 +44,8 @@ class Core:
 
     threads: the number of joining threads; None for one a core.
     in_files: the tries in files, if those in memory have a bound.
-    orders: the variable orders chosen so far, by the first query atom, the names, and the size class of the bound relation.
+    orders: the variable orders chosen so far, by the first query atom, the names, and the size class of the bound relation
+    (`_order`); shared with the cores that `with_bound` makes.
     """
 
     blocks: list[list[Block]]
@@ -90,6 +91,7 @@ class Core:
         if self.empty:
             return
         chosen = position.plan if isinstance(position.plan, tuple) else None
+        # with one part, the first variable's values would not be divided
         order, parts = plan = chosen or (self._order(names), max(2, cpus() if self.threads is None else self.threads))
         # the first `depth` variables are listed: all to the last of `names`; of no names, none to count, one to find a solution
         least_depth = 0 if counted else 1
@@ -100,7 +102,7 @@ class Core:
         for number, solution_count, rows in self._results(order, depth, share, first, parts):
             limits.check_limits()
             after = Position(number + 1, 0, 0, plan)
-            if not depth:  # there are no rows, only the number of solutions
+            if not depth:  # there are no rows, only the number of solutions: make it one row, or none if it is 0
                 rows = np.full((min(solution_count, 1), 1), solution_count)
             for start in range(skipped, len(rows), size):
                 piece = rows[start : start + size]
@@ -132,7 +134,8 @@ class Core:
 
     def _order(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """Return the variable order for listing `names`, cached for each size class of the bound relation."""
-        # sizes up to a factor of 8 share a class
+        # Sizes up to a factor of 8 share a class. The first atom tells which variables are bound (`with_bound`); all cores made
+        # from one have the same other atoms, and share `orders`.
         size_class = len(self.tries.relations[BOUND][0]).bit_length() // 3 if BOUND in self.tries.relations else 0
         key = (self.query.atoms[0], names, size_class)
         if key not in self.orders:
@@ -141,7 +144,7 @@ class Core:
         return self.orders[key]
 
     def _forget_bound(self) -> None:
-        """Remove the tries of the bound relation from the cache."""
+        """Remove the tries of the bound relation from the caches, which all cores share: the next batch has other tuples."""
         for cache in (self.tries.built, self.tries.degrees):
             for key in [key for key in cache if key[0] == BOUND]:
                 del cache[key]

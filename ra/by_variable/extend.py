@@ -50,9 +50,10 @@ class Extend:
     keep: frozenset[str]
     steps: list = field(default_factory=list)
     counted: bool = False
-    sliceable = True
+    sliceable = True  # see `Join`
 
     def __call__(self, batch: Batch, context: Context):
+        """Yield the extended bindings, or the bindings with their numbers of values if these are only counted."""
         for begin in range(0, batch.size, EXTENDED_AT_A_TIME):
             part = batch.slice(begin, min(begin + EXTENDED_AT_A_TIME, batch.size))
             sides = [side for join in self.joins if (side := Side.of(join, part, context)) is not None]
@@ -99,7 +100,7 @@ class Side:
                 (block.whole, block.dropped) if isinstance(block, Thinned) and not block.has_words else (block, NO_POSITIONS)
             )
             low, high = whole.ranges(keys, batch.size)
-            if not np.array_equal(low, high):
+            if not np.array_equal(low, high):  # otherwise it has no tuple for any binding
                 words.append(np.require(whole.words[0], np.uint64, ["C", "W"]))
                 gone.append(dropped)
                 lows.append(low)
@@ -112,7 +113,8 @@ class Side:
 
     @property
     def first_lows(self) -> np.ndarray:
-        """The position in the first block at which the tuples of each binding begin (n,)."""
+        """The position in the first block at which the tuples of each binding begin (n,). It stands for the ranges in all
+        blocks, where only speed depends on it. There is a block: only sides that have tuples are asked."""
         return self.index[2][0]
 
 

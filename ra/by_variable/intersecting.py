@@ -92,7 +92,7 @@ def _repeated(words, gone, lows, highs, field, row, block, position, value):
 @njit(types.void(words_of, gone_of, i64_rows, i64_rows, u64, types.int64, types.int64, u8, types.uint8), **JIT)
 def _mark(words, gone, lows, highs, field, row, least, marks, stamp):
     """Set marks[value - least] to `stamp` for the values, from `least` on, that an index (see the module) has for a binding."""
-    shift, mask, base = field[0], field[1], field[2] - np.uint64(least)
+    shift, mask, base = field[0], field[1], field[2] - np.uint64(least)  # base: a field's bits + base = value - least
     for block in range(lows.shape[0]):
         low, high = lows[block, row], highs[block, row]
         if low >= high:
@@ -103,12 +103,13 @@ def _mark(words, gone, lows, highs, field, row, least, marks, stamp):
             stop = min(high, deleted[place]) if place < deleted.size else high
             for i in range(np.uint64(low), np.uint64(stop)):
                 marks[((block_words[i] >> shift) & mask) + base] = stamp
-            low, place = stop + 1, place + 1
+            low, place = stop + 1, place + 1  # past the deleted word
 
 
 @njit(types.UniTuple(types.int64, 3)(words_of, i64_rows, i64_rows, u64, types.int64), inline="always", **JIT)
 def _spanned(words, lows, highs, field, row):
-    """Return (number of values that an index (see the module) has for a binding, with duplicates; least; greatest)."""
+    """Return (number of values that an index (see the module) has for a binding, with duplicates; least; greatest). Without
+    values the latter two mean nothing."""
     count, least, greatest = np.int64(0), np.int64((1 << 63) - 1), np.int64(-1 << 63)
     for block in range(lows.shape[0]):
         low, high = lows[block, row], highs[block, row]
@@ -154,6 +155,7 @@ def meet(
     shift, mask, base, follows = field[0], field[1], field[2], field[3] != np.uint64(0)
     their_shift = their_field[0]
     counting, capacity, written = rows.size == 0, rows.size, 0
+    # cursors: the position of the search in each tested block; stamp, reach: the last stamp, and the widest span marked so far
     cursors, stamp, reach = np.zeros(BLOCKS, np.int64), 0, np.uint64(0)
     while done < order.size:
         first = order[done]
@@ -252,7 +254,7 @@ def has_pairs(words, gone, lows, highs, field, rows, values):
             if i == 0 or rows[i - 1] != row or values[i - 1] > value:
                 cursors[block] = lows[block, row]
             if cursors[block] < high:
-                if np.uint64(value) - field[2] > field[1]:
+                if np.uint64(value) - field[2] > field[1]:  # the field cannot hold it
                     continue
                 target = _word(words[block][cursors[block]], field, value)
                 cursors[block] = _seek(words[block], cursors[block], high, target)

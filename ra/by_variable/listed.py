@@ -116,7 +116,8 @@ def lists_to_bucket(batch: Listed, key: list[str], rest: list[str], placement: B
     key, rest: variables; names: the other variables that are sent; here: see `parcels.Here`. Lists are sent whole, unless their
     values determine the destination.
     """
-    select: Callable[[np.ndarray], Lists]  # of the bindings, or of the values, in a mask like `bucket`
+    # of a mask like `bucket`: one entry for each value if the listed variable is in the key, else one for each list
+    select: Callable[[np.ndarray], Lists]
     if batch.name in key:
         bucket, select = _bucket([batch.columns[name] for name in key], placement), batch.lists.kept
     else:
@@ -183,7 +184,7 @@ class StoredLists:
     @classmethod
     def store(cls, path: str, batch: Listed) -> "StoredLists":
         """Write a batch to a file."""
-        data = pickle.dumps(batch, protocol=5)
+        data = pickle.dumps(batch, protocol=5)  # padded to whole words below; `pickle.loads` ignores what follows its end
         os.makedirs(os.path.dirname(path), exist_ok=True)
         return cls(write_run(path, np.frombuffer(data + bytes(-len(data) % 8), np.uint64)), batch.size)
 

@@ -171,7 +171,8 @@ class Multiway:
         """Return the budget of the binary joins in bindings: above it, building the tries and joining them is faster. What
         earlier calls have used of it is subtracted."""
         folder = self._folder(context)
-        if self._key in context.cache or folder is not None and SharedTries.exist(folder):  # another process has begun
+        # The tries are built, or another process has begun to write them: binary joins only save the time of a call.
+        if self._key in context.cache or folder is not None and SharedTries.exist(folder):
             return BINDINGS_PER_CALL
         read = dict(zip((_name(*one) for one in self._read), self._blocks(context), strict=True))  # atoms may share a name
         build = BINDINGS_PER_TUPLE * sum(block.size for blocks in read.values() for block in blocks)
@@ -251,7 +252,7 @@ def run_steps_within(steps: list, batch: Batch, context: Context, remaining: lis
         return
     for output in steps[0](batch, context):
         limits.check_limits()
-        remaining[0] -= output.size * isinstance(steps[0], Join)
+        remaining[0] -= output.size * isinstance(steps[0], Join)  # other steps make no bindings
         if remaining[0] < 0:
             raise TooMany
         if output.size:
@@ -339,7 +340,7 @@ def resumed(units: Iterable[Unit], done: int) -> Generator[Batch, None, object]:
                 returned = end.value
                 break
             number += 1
-            if last is not None:
+            if last is not None:  # after it comes this batch, before which number - 1 were made
                 last.resume_at = position._replace(batches=number - 1)
                 yield last
             last = batch if number > done else None

@@ -197,7 +197,7 @@ class Shelf:
         arguments: see `run_here` and `Loops.pieces`."""
         number, count = share or (0, 1)
         begin, skipped = divmod(first, RANGES_PER_BOX)
-        place = begin + (number - begin) % count
+        place = begin + (number - begin) % count  # the first of this task's boxes from `begin` on
         boxes = islice(self.boxes(budget, 1.0 if count == 1 else 1 / (TASKS_PER_CORE * count)), place, None, count)
         for run, loops in self._loops_of(boxes, keep):
             start = skipped if place == begin else 0
@@ -233,6 +233,7 @@ class Shelf:
             bytes = {piece: trie.bytes for piece, trie in slices.items()}
             copied = sum(size for piece, size in bytes.items() if piece not in previous)
             compiled = nest(self.query, self.order, keep, box.levels, tuple(range(len(box.slices))), divisible)
+            # of whole tries: an upper bound, for which the slices need not be scanned
             rooms = compiled.rooms([tries[key] for key in compiled.shape.tries])
             loops = compiled.over(self.domain, [slices[piece] for piece in box.slices], rooms)
             yield BoxRun(box, sum(bytes.values()), copied, time.perf_counter() - begun), loops

@@ -114,7 +114,7 @@ def nest(
     sliced = [member.path[level - 1] for member, level in zip(shape.members, levels, strict=True)] if levels else []
     bounded = frozenset(sliced)
     if divisible and len(order) > 1:
-        bounded |= {1}
+        bounded |= {1}  # the first variable (0) is bounded in any case
     generator = Generator(shape, keep, bounded, lambda slots: min(slots, key=roots.index))
     kernel = compile_kernel(generator.kernel())
     marks, depths = len(generator.names.marked), sorted(bounded | {0})
@@ -173,7 +173,7 @@ class Loops:
     def results_of(self, box: np.ndarray, result: tuple[int, np.ndarray], most: int) -> Iterator[tuple[int, np.ndarray]]:
         """Yield the result of a box, or, if it has more than `most` numbers, those of its halves. It is divided by the first
         variable with several ids that bounds the loops; without one, all rows are returned. result: the result of `run`."""
-        if result[0] >= 0:
+        if result[0] >= 0:  # -1: too many, see `run`
             yield result
             return
         depth = next((depth for depth in self.nest.bounded if box[depth, 1] - box[depth, 0] > 1), None)

@@ -29,7 +29,7 @@ def slots_of_words(words, shift, first):
     bucket_mask = buckets - np.uint64(1)
     masked = buckets & bucket_mask == 0  # a power of two: no division, which takes longer than the hash
     rest_mask = (np.uint64(1) << bits) - np.uint64(1)
-    last, start, subs = np.uint64(0), np.int64(-1), np.uint64(1)
+    last, start, subs = np.uint64(0), np.int64(-1), np.uint64(1)  # start -1: no key yet, as `last` might be one
     for i in range(words.size):
         key = words[i] >> bits
         if start < 0 or key != last:

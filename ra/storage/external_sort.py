@@ -30,7 +30,7 @@ class ExternalSort:
     def __init__(self, store: Store, name: str, bytes: int):
         self.path, self.bytes = store.path(name), bytes
         self.buffer = returned_array(max(bytes // (8 * BUFFER_COPIES), LEAST_WORDS), np.uint64)
-        self.used = 0
+        self.used = 0  # the words in the buffer
         self.ends: list[int] = [0]  # the ends of the runs in the file, in words
 
     def add(self, words: np.ndarray) -> None:
@@ -72,6 +72,7 @@ class ExternalSort:
         # Of the block of each run in memory: the number of its words, the first one and the last.
         remaining, first, last = np.zeros(runs, np.int64), np.zeros(runs, np.uint64), np.zeros(runs, np.uint64)
         while True:
+            # Fill the blocks that are less than half full: reads are long, and all runs advance together.
             for run in np.flatnonzero((2 * remaining < size) & (begins < ends)).tolist():
                 count = min(size - int(remaining[run]), int(ends[run] - begins[run]))
                 blocks[run] = np.concatenate([blocks[run], read_array(file, np.uint64, 8 * int(begins[run]), count)])
@@ -85,7 +86,7 @@ class ExternalSort:
             for run in np.flatnonzero((remaining > 0) & (first <= bound)).tolist():
                 cut = int(np.searchsorted(blocks[run], bound, "right"))
                 pieces.append(blocks[run][:cut])
-                blocks[run] = blocks[run][cut:].copy()
+                blocks[run] = blocks[run][cut:].copy()  # a view would keep the whole block in memory
                 remaining[run] -= cut
                 if remaining[run]:
                     first[run] = blocks[run][0]

@@ -56,7 +56,7 @@ class Run:
     def open(self) -> np.ndarray:
         """Map the words into memory. The first call in a process verifies them. Raises RunMissing."""
         words = self.mapped()
-        self._verify(lambda: checksum_of(words) if self.words else self.checksum)
+        self._verify(lambda: checksum_of(words) if self.words else self.checksum)  # of an empty run no file is read
         return words
 
     def readable(self) -> io.FileIO:
@@ -114,7 +114,7 @@ class Run:
 
     def lost(self) -> bool:
         """True if the run is missing or damaged. Reads all of it."""
-        _verified.discard(self)
+        _verified.discard(self)  # so that `open` reads the file again
         try:
             self.open()
         except RunMissing:
@@ -156,7 +156,7 @@ def subtract_arrays(arrays: list[np.ndarray], known: list[np.ndarray]):
         last = _piece_end(remaining)
         pieces, remaining = _split_at(remaining, last)
         known_pieces, known = _split_at(known, last)
-        yield drop(merge_all(pieces).copy(), merge_all(known_pieces))
+        yield drop(merge_all(pieces).copy(), merge_all(known_pieces))  # `drop` overwrites; one piece may be a view of its array
 
 
 def _piece_end(arrays: list[np.ndarray]) -> np.uint64:
@@ -228,7 +228,7 @@ def remove_abandoned_stores(base: Path) -> None:
     """Remove the stores of this host in `base` whose process no longer runs."""
     with contextlib.suppress(OSError):
         for store in base.glob(f"{PREFIX}{socket.gethostname()}-*"):
-            with contextlib.suppress(ValueError, PermissionError):
+            with contextlib.suppress(ValueError, PermissionError):  # the latter: another user's process, which runs
                 *_, process_id, _ = store.name.split("-")  # see `Store.create`
                 try:
                     os.kill(int(process_id), 0)  # signal 0 only tests whether the process exists

@@ -112,4 +112,4 @@ def merge_sorted_runs(runs: Sequence[SortedRun], begins: np.ndarray, ends: np.nd
     if chunks:
         keys, masks = chunks
         pieces.append(words_of(keys, masks, size_of(masks))[None])
-    return merge_all(sorted(pieces, key=lambda words: words.shape[1]), lanes)
+    return merge_all(sorted(pieces, key=lambda words: words.shape[1]), lanes)  # which merges neighbours in pairs

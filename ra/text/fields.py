@@ -46,7 +46,7 @@ def read_fields(data, delimiter, roles, places, columns):
     begins, ends = np.empty(INITIAL_STRINGS, np.int64), np.empty(INITIAL_STRINGS, np.int64)
     words = np.empty(INITIAL_STRINGS, np.uint64)
     slots, count, at, size = np.zeros(2 * INITIAL_STRINGS, np.uint64), np.int64(0), np.int64(0), np.int64(data.size)
-    # The fields of the previous line; at first, lengths that no field has.
+    # The fields of the previous line that are strings; at first, and for others, lengths that no field has.
     previous_begins, previous_lengths = np.zeros(roles.size, np.int64), np.full(roles.size, size, np.int64)
     row, line_begin, length = np.int64(0), np.int64(0), size  # the rows filled, and the begin and length of the previous line
     for _ in range(columns.shape[1]):

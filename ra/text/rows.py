@@ -54,6 +54,7 @@ def _copy(out, at, text, begin, end):
 
 
 def _put_rows_uncompiled(columns, bases, content, starts, seams, seam_starts, out):
+    """Do the same as `put_rows`, by functions of Python that are faster than its uncompiled loops."""
     text, seam_text = content.tobytes(), seams.tobytes()
     parts = []
     for k, (column, base) in enumerate(zip(columns, bases.tolist(), strict=True)):
@@ -122,7 +123,8 @@ class RowFormat:
     fields: Sequence[int | tuple[np.ndarray, np.ndarray]]
 
     def __post_init__(self):
-        """Compute the arguments of `put_rows`."""
+        """Compute the arguments of `put_rows`. The texts of all columns are in one array, so a column's base is the number of
+        starts before its own."""
         self._seams, self._seam_starts = concatenate_texts([seam.encode() for seam in self.seams])
         contents, starts, bases, begin, base = [np.empty(0, np.uint8)], [np.empty(0, np.int64)], [], 0, 0
         for field in self.fields:

@@ -106,6 +106,7 @@ def next_of(data, begin, end, one, two):
     while at + 8 <= data.size and at < end:
         word = word_at(data, at)
         first, second = word ^ ones, word ^ twos
+        # The bytes that are `one` or `two` are 0 in `first` or `second`. The lowest bit in `zeros` is surely of such a byte.
         zeros = ((first - ONES) & ~first | (second - ONES) & ~second) & HIGHS
         if zeros:
             return min(end, at + np.int64(lowest_bit(zeros) >> np.uint64(3)))

@@ -143,7 +143,7 @@ class SymbolTable:
     @property
     def nbytes(self) -> int:
         """The bytes of the table's own strings and of their index. Unwritten room takes no memory, and does not count."""
-        return int(self._ends[self.own_size]) + 8 * 4 * self.own_size
+        return int(self._ends[self.own_size]) + 8 * 4 * self.own_size  # of each its end, its hash, two slots
 
     def intern(self, strings) -> np.ndarray:
         """Return the ids, int64, of a list or a pyarrow array of strings without nulls; new strings get new ids."""
@@ -159,10 +159,10 @@ class SymbolTable:
 
     def intern_hashed(self, strings: Hashed) -> np.ndarray:
         """Return the ids of strings whose hashes are known; new strings get new ids. 130 ns a string of 40 bytes."""
-        begins, ends, ids = strings.begins, strings.ends, np.full(len(strings), -1, np.int64)
+        begins, ends, ids = strings.begins, strings.ends, np.full(len(strings), -1, np.int64)  # -1: not found yet
         hashed = strings.data, begins, ends, strings.hashes
         if self.base:
-            with locked(self.base._lock):
+            with locked(self.base._lock):  # up to `_below`: ids of strings that the base got later are this table's own
                 _find_numbers(*hashed, *self.base._lookup_arrays(), self._below, ids)
         with locked(self._lock):
             try:
@@ -249,7 +249,7 @@ class SymbolTable:
         if own.all():
             return list(texts)
         below = iter(self.base.strings(ids[~own]) if self.base else [])
-        return [next(texts if here else below) for here in own.tolist()]
+        return [next(texts if is_own else below) for is_own in own.tolist()]
 
     def lengths(self, ids: np.ndarray) -> np.ndarray:
         """Return the lengths in bytes of the strings of ids. Raises UnknownId, a KeyError."""
@@ -289,6 +289,7 @@ class SymbolTable:
             strings, ends, begin = table._view(), table._ends, 0
             while begin < count:
                 end = max(begin + 1, int(np.searchsorted(ends[: count + 1], ends[begin] + MAX_ARROW_BYTES, "right")) - 1)
+                # a copy of the hashes, as strings after a call of `back_to` overwrite them
                 yield strings.slice(begin, end - begin).cast(pa.string()), table._hashes[begin:end].copy()
                 begin = end
 

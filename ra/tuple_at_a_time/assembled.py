@@ -81,7 +81,7 @@ class Assembled:
     def __init__(self, versions: Versions, slow: set[int], shapes: dict[str, RelationLayout], values: Any):
         self.versions, self.shapes, self.values, self.index_count = versions, shapes, values, 0
         self.lists: dict[Searched | Dated, int] = {}
-        for shape in shapes.values():
+        for shape in shapes.values():  # the indexes that insertions search come first: `layout.INDEX_LIST`
             for columns in (shape.key, *MEMBERS.get(shape.sort, ())):
                 self._index(shape, columns)
         self.runnable: list[int] = []
@@ -123,7 +123,7 @@ class Assembled:
         blocks = self._list(Searched(relation, order, keys, part))
         if relation not in self.shapes:
             return Access(blocks)
-        shape, index = self.shapes[relation], -1
+        shape, index = self.shapes[relation], -1  # -1: a search without keys reads the rows in order
         if keys:
             number = self._index(shape, order[:keys])
             if part == "full":
@@ -189,6 +189,7 @@ def assembled(cache: dict, versions: Versions, slow: set[int], tables: dict[str,
     unchanged. slow: the places of versions that are not to run in the machine; values: the content of ids. Raises Unknown if
     the machine can run none of the versions."""
     sorts = tuple((name, sort_of(table), table.arity, table.home) for name, table in tables.items())
+    # An id is enough: the cached program keeps its derivations alive (`Assembled.versions`), so no id is used again.
     key = tuple((id(derivation), delta) for derivation, delta in versions), frozenset(slow), sorts
     if key not in cache:
         if len(cache) >= MAX_CACHED_PROGRAMS:

@@ -110,7 +110,8 @@ class Assembler:
         """Emit the instructions of a version, followed by its sieve, and return the position of the first."""
         self.variables: dict[str, int] = {}  # the register of each variable
         self.constants: dict[tuple, int] = {}  # the register of each constant
-        self.back, begin, self.binary, self.splits = -1, len(self.code), False, False  # back: the last generator, or -1
+        # back: the position of the last generator; -1: none, so an instruction that fails ends the version
+        self.back, begin, self.binary, self.splits = -1, len(self.code), False, False
         self.sieve: list[tuple[int, int]] = []  # (column of the delta, number of a list of blocks)
         # the delta's column of each variable; None once no condition may be added to the sieve
         self.delta_columns: dict[str, int] | None = None
@@ -118,14 +119,16 @@ class Assembler:
         self.jumps_to_end: dict[int, list[int]] = {}  # of each negated body, the positions in `code` to be set to its end
         self._steps(derivation.steps)
         self._head(derivation.relation, order, [self._register(term) for term in derivation.head])
-        if self.sieve:
+        if self.sieve:  # only the first join has one: it reads the delta
             self.code[begin + at.SIEVE] = len(self.code)
+            # the list of each (column, list) pair, which follow their number
             self.list_operands += range(len(self.code) + at.SIFT, len(self.code) + 1 + at.SIFT * len(self.sieve), at.SIFT)
             self.code += [len(self.sieve), *(number for sift in self.sieve for number in sift)]
         return begin
 
     def inserting(self, relation: str, order: Order) -> int:
-        """Emit an instruction that inserts a head from consecutive registers of its own; return its position."""
+        """Emit an instruction that inserts a head from consecutive registers of its own; return its position. Called after
+        `version`. `inserting.insert_rows` runs only this instruction, so it has no generator before it."""
         self.back, begin = -1, len(self.code)
         self._head(relation, order, [self._new_register() for _ in order])
         return begin
@@ -189,12 +192,13 @@ class Assembler:
         bound = [(place, step.order[place], self.variables[name]) for place, name in binds]
         begin = len(self.code)
         self._add_to_sieve(operation, step, blocks, relation)
-        if self.back == -1 and operation == at.JOIN and part == "delta" and not keys:
+        if self.back == -1 and operation == at.JOIN and part == "delta" and not keys:  # the first join reads all of the delta
             self.splits = True
             self.delta_columns = {name: column for (_, name), (_, column, _) in zip(binds, bound, strict=True)}
         cursor = self._cursor() if operation == at.JOIN else 0
         self.list_operands.append(begin + at.ACCESS)
-        self._emit(operation, cursor, relation, index, PARTS[part], blocks, len(keys), len(bound), -1, *keys, *columns)
+        no_sieve = -1  # until `_version` knows better
+        self._emit(operation, cursor, relation, index, PARTS[part], blocks, len(keys), len(bound), no_sieve, *keys, *columns)
         self.code += [number for triple in bound for number in triple]
         self.back = begin if operation == at.JOIN else self.back
 
@@ -210,7 +214,7 @@ class Assembler:
         """Emit the tests that let each combination of values pass once, after a join that reads some columns of a relation of
         the stratum: rows have all columns, and those of the delta may repeat values of older tuples."""
         if step.part == "delta":
-            new = (Var(name, Kind.NUMBER) for _, name in sorted(step.binds))
+            new = (Var(name, Kind.NUMBER) for _, name in sorted(step.binds))  # of any kind: only their registers are read
             self._search(at.LACKS, steps.AntiJoin(step.relation, step.order, (*step.keys, *new), "full"), "full")
         if step.binds:
             self._distinct(steps.EarlyProjection(tuple(sorted(step.keep & self.variables.keys()))))

@@ -56,7 +56,7 @@ class BlockLists:
                 words += [] if ticks is None else [address_of(ticks)]
                 self.kept_alive += described, ticks
             words += numbers_after
-        self.words = np.array([*words, 0], np.int64)
+        self.words = np.array([*words, 0], np.int64)  # one more, so that the array is never empty
         self.words[address_positions] -= address_of(self.words) // WORD_BYTES
 
 
@@ -74,7 +74,7 @@ def _describe_whole(block: Block, keys: int) -> Described:
     """Describe a block that is not thinned, searched by its first `keys` columns."""
     words, fields = np.ascontiguousarray(block.words), block.packing.fields
     rest, base, coarse, starts = 0, np.uint64(0), 0, np.zeros(2, np.int64)  # not read without a key in the first lane
-    present, least, shift, cells = ADMITS_ALL, 0, WORD_BITS - 1, 2
+    present, least, shift, cells = ADMITS_ALL, 0, WORD_BITS - 1, 2  # a value's top bit is its cell
     shifts = [layout_field.shift for layout_field in fields[:keys] if layout_field.lane == 0]
     if shifts and shifts[-1] < WORD_BITS:
         rest = shifts[-1]
@@ -82,8 +82,9 @@ def _describe_whole(block: Block, keys: int) -> Described:
     if keys and block.size > MAX_SCANNED_TUPLES:
         present, least, shift, cells = block.present
     description = [address_of(words), block.size, words.shape[0], rest, signed(int(base)), coarse, address_of(starts)]
-    description += [starts.size - 1, address_of(present), least, shift, cells, 0, 0]
+    description += [starts.size - 1, address_of(present), least, shift, cells, 0, 0]  # 0, 0: no deleted tuples
     for layout_field, (low, high) in zip(fields, block.packing.bounds, strict=True):
+        # a field of no bits may have the shift 64, by which no word can be shifted; its mask is 0 with any shift
         description += [layout_field.lane, min(layout_field.shift, 63), signed((1 << layout_field.bits) - 1), low, high]
     return _with_address(np.array(description, np.int64), words, starts, present)
 

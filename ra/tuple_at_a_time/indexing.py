@@ -160,6 +160,7 @@ def prefetch_home_slot(code, relations, indexes, heads, place):
     relation_at = value_at(code, value_at(heads, place + at.INSTRUCTION) + at.HEAD_RELATION)
     home_at = value_at(indexes, value_at(relations, relation_at + at.INDEX_LIST))
     count, columns = value_at(indexes, home_at + at.INDEX_KEYS), value_at(indexes, home_at + at.INDEX_COLUMNS)
+    # the values of the head are row 1 of rows of `place + VALUES` numbers
     hashed = _hash_of_row(indexes, columns, count, heads, np.int64(1), place + at.VALUES)
     fetch(value_at(indexes, home_at + at.SLOTS), np.int64(hashed & np.uint64(value_at(indexes, home_at + at.MASK))))
 
@@ -184,7 +185,8 @@ def index_rows(relations, relation_at, indexes):
 
 @njit(types.void(address, address, address), **COMPILED)
 def remove_new_rows(relations, relation_at, indexes):
-    """Remove the rows born in this iteration from a relation, the last one first."""
+    """Remove the rows born in this iteration from a relation, the last one first: so each is the newest one of its key, and its
+    slot gets the previous one. Only the indexes that new rows are added to immediately have them."""
     first, end = value_at(relations, relation_at + at.INDEX_LIST), value_at(relations, relation_at + at.DELTA_END)
     for row in range(value_at(relations, relation_at + at.COUNT) - 1, end - 1, -1):
         for number in range(_eager_index_count(relations, relation_at)):
@@ -242,7 +244,7 @@ def superseded(relations, relation_at, indexes, blocks, block_list, block_at, po
                 value = value_in(blocks, block_at, value_at(blocks, places + column), position)
                 equal &= value_at(rows, row * arity + column) == value
             if equal:
-                while row >= end:
+                while row >= end:  # a new row supersedes nothing until the iteration ends
                     row = np.int64(row_at(value_at(indexes, home_at + at.NEXT), row))
                 return row >= 0
         slot = (slot + np.uint64(1)) & mask

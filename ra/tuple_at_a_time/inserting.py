@@ -25,7 +25,8 @@ from semi_naive.ra.tuple_at_a_time.memory import (
 from semi_naive.ra.tuple_at_a_time.operations import order_of_float
 from semi_naive.ra.tuple_at_a_time.searching import first_undeleted, in_blocks, prefix_range, value_in
 
-# how a head compares with the tuples: it is unknown; known, or no better; better than the tuple in the blocks that has its key
+# How a head compares with the tuples: it is unknown; known, or no better; better than the tuple in the blocks that has its key.
+# Negative, as the result may also be the number of a row; NEW is -1, which stands for no row.
 NEW, KNOWN, BETTER = -1, -2, -3
 PREFETCH_DISTANCE = 8  # heads between the one that is inserted and the one whose memory is prefetched
 
@@ -80,7 +81,8 @@ def _chain_length(chain, row):
 @njit(**COMPILED)
 def _unite(code, values, relations, relation_at, indexes, regs, state):
     """Insert an unknown pair into an equivalence relation, and all pairs that follow. Return the number of new pairs, or -1 if
-    they do not fit. values: the position in `code` of the pair's registers.
+    they do not fit. values: the position in `code` of the pair's registers. As the pair is unknown, its values are in different
+    classes, or are one new value.
 
     The members of a value's class are in the rows that begin with the value. The new pairs combine each member of one class
     with each member of the other, in both directions.
@@ -134,7 +136,7 @@ def _append_member(relations, relation_at, indexes, value, name, previous):
     """Append the row (value, name of its class). previous: the value's previous row, which is superseded, or -1."""
     row, dead = value_at(relations, relation_at + at.COUNT), value_at(relations, relation_at + at.DEAD)
     put_flag(dead, row, np.uint8(at.ALIVE))
-    if previous >= value_at(relations, relation_at + at.DELTA_END):
+    if previous >= value_at(relations, relation_at + at.DELTA_END):  # earlier rows are marked at the end of the iteration
         put_flag(dead, previous, np.uint8(at.SUPERSEDED))
         increase(relations, relation_at + at.DEAD_COUNT, 1)
     _append_pair(relations, relation_at, indexes, value, name)
@@ -143,7 +145,8 @@ def _append_member(relations, relation_at, indexes, value, name, previous):
 @njit(**COMPILED)
 def _unite_classes(code, values, relations, relation_at, indexes, regs, state):
     """Unite the classes of two values: each member of the smaller one gets a row with the name of the other. Return the number
-    of new rows, or -1 if they do not fit. values: the position in `code` of the values' registers.
+    of new rows, or -1 if they do not fit. values: the position in `code` of the values' registers. If both values have a class,
+    the classes differ: otherwise the head is KNOWN.
 
     The rows with the name of a class are its members, as an abandoned name is never used again. The chains of both names are
     followed until the shorter one ends: that class is the smaller one.
@@ -152,6 +155,7 @@ def _unite_classes(code, values, relations, relation_at, indexes, regs, state):
     chain, rows = value_at(indexes, by_name + at.NEXT), value_at(relations, relation_at + at.ROWS)
     first, second = _rows_of_pair(code, values, relations, relation_at, indexes, regs)
     left, right = register_value(regs, code, values), register_value(regs, code, values + 1)
+    # moving: the newest member of the class whose members get new rows, -1 for none; count: new rows, at most
     before, moving, count, name = value_at(relations, relation_at + at.COUNT), np.int64(-1), np.int64(2), left
     if first >= 0 and second >= 0:
         left_chain = newest_row_like(relations, relation_at, indexes, by_name, first)
@@ -164,7 +168,7 @@ def _unite_classes(code, values, relations, relation_at, indexes, regs, state):
     if before + count > value_at(relations, relation_at + at.ROOM):
         put_value(state, at.NEEDED, before + count)
         return np.int64(-1)
-    if moving < 0:
+    if moving < 0:  # at least one value is in no class yet, and joins that of the other, or a new one
         name = value_at(rows, 2 * max(first, second) + 1) if max(first, second) >= 0 else left
         if first < 0:
             _append_member(relations, relation_at, indexes, left, name, np.int64(-1))
@@ -193,7 +197,7 @@ def _compare_with_rows(code, pc, relations, indexes, regs):
         best = value_at(value_at(relations, relation_at + at.ROWS), known * arity + arity - 1)
         if sort < at.MIN or not _improves(sort, register_value(regs, code, values + arity - 1), best):
             return np.int64(KNOWN)
-    return known
+    return known  # -1, which is NEW, if no row has the key
 
 
 @njit(**COMPILED)
@@ -235,7 +239,7 @@ def _insert_new(code, pc, comparison, relations, indexes, regs, state):
     relation_at, values = value_at(code, pc + at.HEAD_RELATION), pc + at.HEAD_VALUES
     arity, sort = value_at(relations, relation_at + at.ARITY), value_at(relations, relation_at + at.SORT)
     rows, count = value_at(relations, relation_at + at.ROWS), value_at(relations, relation_at + at.COUNT)
-    put_value(state, at.GROWING, relation_at)
+    put_value(state, at.GROWING, relation_at)  # read only if it does not fit
     if sort == at.EQUIVALENCE:
         return _unite(code, values, relations, relation_at, indexes, regs, state)
     if sort == at.CLASSES:
@@ -249,7 +253,7 @@ def _insert_new(code, pc, comparison, relations, indexes, regs, state):
         dead = value_at(relations, relation_at + at.DEAD)
         put_flag(dead, count, np.uint8(at.OVER if comparison == BETTER else at.ALIVE))
         if comparison >= value_at(relations, relation_at + at.DELTA_END):  # a row of this iteration: superseded immediately
-            put_flag(dead, count, flag_at(dead, comparison))
+            put_flag(dead, count, flag_at(dead, comparison))  # OVER, if that row superseded a tuple in the blocks
             put_flag(dead, comparison, np.uint8(at.SUPERSEDED))
             increase(relations, relation_at + at.DEAD_COUNT, 1)
     _append(relations, relation_at, indexes)

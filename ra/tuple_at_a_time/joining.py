@@ -83,7 +83,7 @@ def bind_next(code, pc, again, cursors, relations, indexes, blocks, regs):
     block_list = value_at(code, pc + at.ACCESS)
     block_count = value_at(blocks, block_list)
     if not again:
-        put_value(cursors, cursor + at.STAGE, -1)
+        put_value(cursors, cursor + at.STAGE, -1)  # before the first block
         put_value(cursors, cursor + at.AT, 0)
         put_value(cursors, cursor + at.END, 0)
     stage = value_at(cursors, cursor + at.STAGE)
@@ -113,6 +113,7 @@ def bind_next(code, pc, again, cursors, relations, indexes, blocks, regs):
         return False
     row, end = value_at(cursors, cursor + at.AT), value_at(cursors, cursor + at.END)
     if index_at < 0:
+        # threads divide the rows of the first join only
         shared = value_at(code, pc + at.BACK) < 0 and value_at(code, pc + at.PART) == at.DELTA
         row = _first_sifted_row(code, value_at(code, pc + at.SIEVE), relations, relation_at, blocks, row, end, shared)
         put_value(cursors, cursor + at.AT, row + 1)
@@ -239,7 +240,7 @@ def is_repeated(code, pc, cursors, run, regs):
     slot = hash_of_registers(code, keys, count, regs) & mask
     while True:
         word = word_at(slots, np.int64(slot))
-        if word >> TAG != np.uint64(run) & ROW:
+        if word >> TAG != np.uint64(run) & ROW:  # free, as an earlier run's slots are
             break
         begin, equal = (np.int64(word & ROW) - 1) * count, True
         for number in range(count):

@@ -156,7 +156,7 @@ def run_machine(code, regs, cursors, relations, indexes, blocks, versions, state
     of blocks, rule versions, and the state of the machine.
     """
     pc, again, version_at = value_at(state, at.COUNTER), value_at(state, at.AGAIN) != 0, value_at(state, at.VERSION)
-    remaining, reason = value_at(state, at.SLICE), np.int64(-1)
+    remaining, reason = value_at(state, at.SLICE), np.int64(-1)  # -1: no reason to stop yet
     remaining_before, end = remaining, value_at(state, at.VERSIONS_END)
     while reason < 0:
         remaining -= 1
@@ -169,7 +169,7 @@ def run_machine(code, regs, cursors, relations, indexes, blocks, versions, state
                 pc, again = value_at(versions, version_at + at.ENTRY), False
                 increase(versions, version_at + at.RUNS, 1)
                 continue
-            if value_at(state, at.PROPOSED):
+            if value_at(state, at.PROPOSED):  # a thread's part is finished; the iteration ends after the heads are inserted
                 version_at, reason = end, np.int64(at.SHARING)
                 continue
             if value_at(state, at.HAS_OTHERS) and not value_at(state, at.OTHERS_DONE):

@@ -8,7 +8,8 @@ from semi_naive.ra.bits import Instruction, generate_prefetch
 from semi_naive.ra.words import JIT
 
 address = jit.types.int64  # of an array, where a kernel takes one
-COMPILED = {"error_model": "numpy", "few": -1, **JIT}  # no exceptions: every kernel tests for errors itself
+# numpy's error model: no exceptions, every kernel tests for errors itself; few: no call is too small for machine code
+COMPILED = {"error_model": "numpy", "few": -1, **JIT}
 
 _BITS = {"uint64": 64, "int64": 64, "int32": 32, "uint8": 8}
 

@@ -84,7 +84,7 @@ def _integer_functor(op, left, right):
         return right if np.uint64(right) < np.uint64(left) else left
     if op == at.GREATEST_UNSIGNED:
         return right if np.uint64(right) > np.uint64(left) else left
-    return left
+    return left  # MOVE
 
 
 @njit(**COMPILED)
@@ -107,7 +107,7 @@ def _float_functor(op, left, right):
         return _canonical_bits(a * b)
     if op == at.DIVIDE_FLOAT:
         return _canonical_bits(a / b)
-    return _canonical_bits(-a if op == at.NEGATE_FLOAT else a)
+    return _canonical_bits(-a if op == at.NEGATE_FLOAT else a)  # the latter for BITS_TO_FLOAT
 
 
 @njit(**COMPILED)
@@ -117,13 +117,13 @@ def _partial_functor(op, left, right):
         number = as_float(left)
         fits = -(2.0**63) <= number < 2.0**63
         return (np.int64(number) if fits else left), fits
-    if right == 0 or (op == at.DIVIDE and left == LEAST and right == -1):
+    if right == 0 or (op == at.DIVIDE and left == LEAST and right == -1):  # the quotient is 2^63
         return left, False
     if op == at.DIVIDE_UNSIGNED:
         return np.int64(np.uint64(left) // np.uint64(right)), True
     if op == at.REMAINDER_UNSIGNED:
         return np.int64(np.uint64(left) % np.uint64(right)), True
-    if right == -1:
+    if right == -1:  # LLVM leaves LEAST % -1 undefined
         return (-left if op == at.DIVIDE else np.int64(0)), True
     floor, rest = left // right, left % right
     inexact = rest != 0 and (left < 0) != (right < 0)  # Python's go down; a division in Datalog goes towards zero

@@ -67,7 +67,7 @@ def _load(spent: float) -> None:
         _Compilation.process = _start_compilation()
     elif _Compilation.process is not None and _Compilation.process.poll():
         log.warning("kernels could not be compiled, so small iterations take longer; why: %s -c '%s'", sys.executable, COMPILE)
-        _Compilation.next_check = float("inf")
+        _Compilation.next_check = float("inf")  # never again
 
 
 def _loaded() -> bool:

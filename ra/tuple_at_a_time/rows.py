@@ -67,6 +67,7 @@ class NewRows:
         self.rows = np.concatenate([full, table.rows("delta")])
         self.begin, self.count, self.stored = full.shape[0], self.rows.shape[0], full.shape[0]
         self.dead = np.zeros(0, np.uint8)
+        # -1: born before the machine started, so the table has recorded it (`TimedTable.from_machine`)
         self.times = np.full(self.count, -1) if isinstance(table, TimedTable) else None
         self.tuples_in_blocks = table.count - self.count
 
@@ -117,7 +118,7 @@ class NewRows:
         if self.times is not None:
             self.times = self.times[:end][alive]
         self.stored = int(np.count_nonzero(alive[: self.stored]))
-        self.rows, self.dead = self.rows[:end][alive], np.zeros(0, np.uint8)
+        self.rows, self.dead = self.rows[:end][alive], np.zeros(0, np.uint8)  # all are alive; `grow` makes new flags
         return int(np.count_nonzero(alive[:begin]))
 
 

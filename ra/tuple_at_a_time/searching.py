@@ -101,6 +101,7 @@ def _in_first_lane(blocks, block_at, word):
 def _in_lane(blocks, block_at, lane, word, mask, low, high):
     """Narrow a range [low, high) of tuples with equal earlier lanes to those whose lane equals `word` on the bits of `mask`."""
     words, begin = value_at(blocks, block_at + at.WORDS), lane * value_at(blocks, block_at + at.WORDS_SIZE)
+    # the first position whose bits are not below the word, then the first whose bits are above it
     top = high
     while low < top:
         middle = (low + top) >> 1

@@ -39,10 +39,11 @@ class Cursors:
 
     words: the array that the machine reads and writes (`layout`, cursors and sets).
     widths: the number of variables of each set of bindings, by the position of the set in `words`.
+    bindings: the bindings and the slots of each set, whose addresses `words` has, by the same position.
     """
 
     def __init__(self, size: int, widths: dict[int, int]):
-        self.words, self.widths = np.zeros(size + 1, np.int64), widths
+        self.words, self.widths = np.zeros(size + 1, np.int64), widths  # one more, so that the array is never empty
         self.bindings: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         for begin in widths:
             self.grow(begin)

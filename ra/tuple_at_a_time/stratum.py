@@ -85,7 +85,7 @@ class Interpreter:
         self.index_table = self.index_words[: program.index_count * at.INDEX_SIZE].reshape(-1, at.INDEX_SIZE)
         for rows in self.relations.values():
             entry = self.relation_table[rows.number]
-            entry[at.BASED], entry[at.LIMIT] = rows.tuples_in_blocks, -1 if rows.limit is None else rows.limit
+            entry[at.BASED], entry[at.LIMIT] = rows.tuples_in_blocks, -1 if rows.limit is None else rows.limit  # -1: no limit
             entry[at.DELTA_BEGIN], entry[at.DELTA_END], entry[at.COUNT] = rows.begin, rows.count, rows.count
         self.entries = np.zeros((at.ENTRIES, at.ENTRY_SIZE), np.int64)
         self.state = state = np.zeros(at.STATE_SIZE, np.int64)
@@ -133,7 +133,7 @@ class Interpreter:
         do_others: called once in each iteration, to `insert` the heads of the versions in `others`; if it returns False, the
         reason is FAULT.
         """
-        iterations = -1 if bounds.iterations is None else bounds.iterations
+        iterations = -1 if bounds.iterations is None else bounds.iterations  # -1: a number that is never reached
         self.state[[at.SMALL, at.MOST, at.BUDGET, at.ITERATIONS]] = bounds.small, bounds.most, bounds.heads, iterations
         self.state[[at.MOST_WORK, at.SLICE]] = bounds.work, bounds.slice
         while True:
@@ -175,7 +175,7 @@ class Interpreter:
                 *map(address_of, (self.block_words, self.versions, self.state, heads)), heads.size, self.shares.width,
             ):  # fmt: skip
                 self._grow()
-            self.state[at.VERSION] = self.state[at.VERSIONS_END]
+            self.state[at.VERSION] = self.state[at.VERSIONS_END]  # the machine has no version left to run in this iteration
         return reason
 
     def _evaluate_others(self, do_others: Callable[[], bool]) -> bool:
@@ -229,7 +229,7 @@ class Interpreter:
         for rows in self.relations.values():
             entry = self.relation_table[rows.number]
             remove_new_rows(address_of(self.relation_table), rows.number * at.RELATION_SIZE, address_of(self.index_words))
-            rows.dead[entry[at.COUNT] :] = at.ALIVE
+            rows.dead[entry[at.COUNT] :] = at.ALIVE  # earlier rows are marked only at the end of an iteration
             entry[at.DEAD_COUNT] = np.count_nonzero(rows.dead)
 
     def _delta(self, rows: NewRows) -> tuple[int, int]:

@@ -61,7 +61,7 @@ def _release(path, opened: list) -> None:
         if file in _files and not file.closed:
             _files.discard(file)
             with contextlib.suppress(OSError):
-                os.unlink(path)
+                os.unlink(path)  # while it is locked: the next process to lock this file then notices (`_is_file_at`)
             fcntl.flock(file, fcntl.LOCK_UN)  # also releases a copy in a process that a library forked
         file.close()
 

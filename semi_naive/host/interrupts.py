@@ -25,7 +25,8 @@ class _DeferredSignals:
     """The signal handlers of a block, which defer signals. If an interrupt arrives in `end`, a handler stays installed, and
     forwards signals.
 
-    handlers: the earlier handlers, by signal. received: the time at which each signal was first received.
+    handlers: the earlier handlers, by signal. received: the time at which each signal was first received. over: the block has
+    ended, so signals are not deferred any more.
     """
 
     def __init__(self):
@@ -37,7 +38,7 @@ class _DeferredSignals:
         """Install the handlers, in the main thread."""
         for number in SIGNALS if get_ident() == main_thread().ident else ():
             handler = _signal.getsignal(number)
-            if callable(handler):
+            if callable(handler):  # otherwise the signal is ignored, or ends the process, without Python code
                 self.handlers[number] = handler
                 _signal.signal(number, self._wait)
 

@@ -101,6 +101,7 @@ class Kernel:
 
     def __call__(self, *arguments):
         if self.entry is None and (_thread.uncompiled or self._is_small_call(arguments)):
+            # a kernel that another one calls is part of the other's time
             return self._run(arguments) if _thread.uncompiled else self._run_timed(arguments)
         try:
             return (self.entry or self.compiled())(*arguments)
@@ -108,11 +109,11 @@ class Kernel:
             raise interrupt_in(error) from None
 
     def __reduce__(self):
-        return self.py_func.__qualname__
+        return self.py_func.__qualname__  # pickled as a global of its module, like a function
 
     def _is_small_call(self, arguments) -> bool:
         """True if loading or compiling machine code is not worth while for a call."""
-        if not self.typed or mode != "auto":
+        if not self.typed or mode != "auto":  # signatures of numba cannot convert arguments for uncompiled code
             return mode == "uncompiled"
         numbers = sum(arguments[place].size for place in self.counted if isinstance(arguments[place], np.ndarray))
         if numbers > self.few:

@@ -55,7 +55,7 @@ def dispatcher_of(kernel) -> Dispatcher:
     a note once compiling has taken NOTED_COMPILE_SECONDS in this process."""
     if native.is_cached(kernel):
         return _make_dispatcher(kernel)
-    outermost, now = not _Compiling.since, time.monotonic()
+    outermost, now = not _Compiling.since, time.monotonic()  # compiling a kernel compiles those that it calls
     _Compiling.since = _Compiling.since or now
     if not _Compiling.noted and _Compiling.seconds + now - _Compiling.since > NOTED_COMPILE_SECONDS:
         _Compiling.noted = True
@@ -75,7 +75,7 @@ def _make_dispatcher(kernel) -> Dispatcher:
     for signature in map(_of_numba, kernel.signatures):
         with dispatcher._cache.compiled_by_one_process(signature) if kernel.cache else nullcontext():
             dispatcher.compile(signature)
-    dispatcher.disable_compile(bool(kernel.signatures))
+    dispatcher.disable_compile(bool(kernel.signatures))  # with signatures, arguments of other types are an error
     return dispatcher
 
 

@@ -64,7 +64,7 @@ class Limits:
         self.deadline = math.inf if seconds is None else time.monotonic() + seconds
         self.cancelled = ""  # the reason of a cancellation
         self.count_bytes: Callable[[], int] | None = None  # see `measure`
-        self.bytes_at_start, self.next_measurement = 0, 0.0
+        self.bytes_at_start, self.next_measurement = 0, 0.0  # the latter a time of `time.monotonic`
 
     def cancel(self, why: str) -> None:
         """End the evaluation at its next check."""
@@ -177,7 +177,7 @@ def measure(count_bytes: Callable[[], int]) -> None:
 
 
 def check_bytes(beside: Callable[[], int] = int, now: bool = False) -> None:
-    """Raise LimitExceeded if too many bytes have been added: see `Limits.check_bytes`."""
+    """Raise LimitExceeded if too many bytes have been added: see `Limits.check_bytes`. beside: by default none (int() is 0)."""
     if _limits.get() is not None:
         for limits in in_force():
             limits.check_bytes(beside, now)

@@ -86,7 +86,7 @@ class OutOfMemory(MemoryError):
         return f"out of memory{place}: {self.said}\n  {self.helps}"
 
 
-_last_check = [0.0]
+_last_check = [0.0]  # the time (`time.monotonic`) at which `check_is_due` was last true
 _places: list[tuple[Callable[[], str], str]] = []  # (place, helps) of the blocks of `working_on`, innermost last
 
 
@@ -118,6 +118,7 @@ def bytes_before_kill() -> tuple[float, OutOfMemory | None]:
     room = min((room for room in rooms() if room.of not in (ADDRESSES, DATA)), key=lambda each: each.left, default=None)
     if room is None or room.left >= min((1 - NEAR_LIMIT_FRACTION) * room.limit, ENOUGH_FREE_BYTES) / 2:
         return room.left if room else float("inf"), None
+    # another process uses the memory: stopping this one would not help
     return (room.left, OutOfMemory(str(room), *where())) if _is_to_blame(room) else (float("inf"), None)
 
 
@@ -141,11 +142,12 @@ def is_memory(error: BaseException | str) -> bool:
 def working_on(place: Callable[[], str], helps: str = HELPS, made: Callable[[], str] = str):
     """Name the work of a block in its memory and limit errors, and in the result of `where` meanwhile.
 
-    place: returns a description of the work; made: of the tuples made so far. Both are called only for an error.
+    place: returns a description of the work; made: of the tuples made so far, by default "" (str()). Both are called only for
+    an error.
     helps: advice against a shortage of memory.
     """
-    here = place, helps
-    _places.append(here)
+    entry = place, helps
+    _places.append(entry)
     try:
         yield
     except LimitExceeded as error:
@@ -156,7 +158,7 @@ def working_on(place: Callable[[], str], helps: str = HELPS, made: Callable[[], 
             raise
         raise out_of_memory(error, place(), helps) from error
     finally:
-        _places.remove(here)
+        _places.remove(entry)  # not always the last: blocks of several threads are in the list
 
 
 def where() -> tuple[str, str]:

@@ -123,6 +123,7 @@ def _groups() -> list[Group]:
     with contextlib.suppress(OSError):
         for line in Path("/proc/self/cgroup").read_text().splitlines():
             _, kinds, path = line.split(":", 2)
+            # version 2 names no kinds of resources; a group of version 1 without "memory" has no limit that matters here
             roots = {"": ("/sys/fs/cgroup", "/sys/fs/cgroup/unified"), "memory": ("/sys/fs/cgroup/memory",)}.get(kinds, ())
             for root in map(Path, roots):
                 groups += _groups_above(root, path, VERSION_1 if kinds else VERSION_2)
@@ -188,7 +189,7 @@ def _sum_over_processes(size_of: Callable[[int], int]) -> int:
     parents: dict[int, int] = {}
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError, IndexError, ValueError):
-            _, _, fields = (folder / "stat").read_text().rpartition(")")
+            _, _, fields = (folder / "stat").read_text().rpartition(")")  # after the name, which may contain blanks
             parents[int(folder.name)] = int(fields.split()[1])
     processes, size = {os.getpid()}, 0
     while more := {child for child, parent in parents.items() if parent in processes} - processes:

@@ -313,7 +313,8 @@ def kernel_inputs(kernel) -> tuple:
 
 
 def _fingerprint_parts(thing, seen: set) -> Iterator:
-    """Yield the parts of a kernel, function or constant that determine machine code. seen: functions that are done."""
+    """Yield the parts of a kernel, function or constant that determine machine code; of other things, such as functions of
+    numpy, none: the versions in `_machine` determine these. seen: functions that are done."""
     if hasattr(thing, "py_func"):  # a kernel
         yield sorted(map(repr, thing.targetoptions.items()))
         yield from _fingerprint_parts(thing.py_func, seen)

@@ -61,7 +61,7 @@ def size(count: float) -> str:
 
 
 def _scaled(value: float, prefixes: str) -> str:
-    """Return a value with the prefix by which it is below 1000."""
+    """Return a value with the prefix by which it is below 1000, rounded: three digits, two of values below 10."""
     step = 0
     while abs(value) >= 999.5 and step < len(prefixes) - 1:
         value, step = value / 1000, step + 1
@@ -90,7 +90,7 @@ def summands(values: dict[str, float]) -> dict[str, float]:
     """
     exact = {name: value * 1000 for name, value in values.items()}
     whole = {name: int(value) for name, value in exact.items()}
-    short = round(sum(exact.values())) - sum(whole.values())
+    short = round(sum(exact.values())) - sum(whole.values())  # to be added to those that lost most by rounding down
     for name in sorted(exact, key=lambda name: whole[name] - exact[name])[:short]:
         whole[name] += 1
     return {name: value / 1000 for name, value in whole.items() if value}
@@ -125,7 +125,7 @@ def parse_bytes(text: str) -> int:
     >>> parse_bytes("64M"), parse_bytes("1.5g"), parse_bytes("2GB"), parse_bytes("500_000")
     (67108864, 1610612736, 2147483648, 500000)
     """
-    number = text.strip().upper().removesuffix("B").removesuffix("I")
+    number = text.strip().upper().removesuffix("B").removesuffix("I")  # of GB, GiB
     try:
         return int(float(number[:-1]) * (1 << UNITS[number[-1]])) if number[-1:] in UNITS else int(number)
     except (ValueError, OverflowError):

@@ -92,6 +92,7 @@ def _check_above(path: str) -> None:
     """Raise NotPrivate if other users can replace this folder by another."""
     for above in Path(path).resolve().parents if hasattr(os, "geteuid") else ():
         status = above.stat()
+        # in a folder with the sticky bit, such as /tmp, only the owner of an entry can rename it
         if status.st_uid not in (0, os.geteuid()) or (status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX):
             raise NotPrivate(f"{path} is in {above}, where other users can exchange folders")
 

@@ -69,7 +69,7 @@ if hasattr(os, "register_at_fork"):
 def _take_pool(threads: int) -> "ThreadPoolExecutor":
     """Return an idle pool for one caller. Calls that wait for other calls must not share their pool."""
     try:
-        return _idle[threads].pop()
+        return _idle[threads].pop()  # without a test before, as other threads take pools, too
     except IndexError:
         from concurrent.futures import ThreadPoolExecutor
 

@@ -81,6 +81,7 @@ def _text_sample(path: str, extension: str, header: bool) -> tuple[list[str], li
     rows = [[text for _, text in fields_of(line, form)] for line in lines]
     if header:
         return (rows[0] if rows else []), rows[1:]
+    # only names in the first row, and only numbers in the last column below it: a header that was not announced
     if len(rows) > 1 and not any(map(FLOAT.fullmatch, rows[0])) and "symbol" != _type_of_texts([row[-1] for row in rows[1:]]):
         names = ", ".join(rows[0])
         raise BadInput(
@@ -93,7 +94,7 @@ def _columns_of_schema(schema, path: str) -> list[tuple[str, str]]:
     """Return the (name, type) of each column of an Arrow schema."""
     types = []
     for name, type_ in zip(schema.names, schema.types, strict=True):
-        kind = Kind.UNSIGNED if str(type_) == "uint64" else kind_of_arrow(type_)
+        kind = Kind.UNSIGNED if str(type_) == "uint64" else kind_of_arrow(type_)  # which takes all integers for numbers
         if kind is None:
             hint = "declare the relation with the columns that you want"
             raise BadInput(f"column {name!r} has type {type_}", path, hint=hint)

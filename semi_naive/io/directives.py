@@ -86,7 +86,7 @@ def format_of(directive: FileDirective, relation: Relation, to_stdout: bool = Fa
         io=io,
         name=parameters.get("name", relation.name),
         delimiter=delimiter,
-        headers=_is_true(parameters, "headers") or to_stdout,
+        headers=_is_true(parameters, "headers") or to_stdout,  # as of Soufflé with -D -
         rfc4180=rfc4180,
         compress=parameters.get("compress", "false") != "false",
         objects=parameters.get("format") == "object",

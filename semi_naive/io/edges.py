@@ -102,7 +102,7 @@ def _pieces_of(source: Source, values: Values, piece_bytes: int) -> Iterator[np.
                 yield columns
         except BadInput as fault:
             raise with_line_in_file(source, span, fault) from None
-    check_reports(source, [(rows, None)])
+    check_reports(source, [(rows, None)])  # compares a matrix with its size line
 
 
 def edge_source(

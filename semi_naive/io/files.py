@@ -101,7 +101,7 @@ class ZstdBytes(io.RawIOBase):
 
 
 class ZstdFile(io.BufferedReader):
-    """A buffered stream of decompressed zstd data."""
+    """A buffered stream of decompressed zstd data. It has a type of its own for `is_plain`."""
 
 
 def is_plain(stream) -> bool:

@@ -43,7 +43,8 @@ def edges_of_path(
     if io.startswith("json"):
         rows = read_json(contents(path), io, path)
         named = rows[0] if rows and isinstance(rows[0], dict) else {}
-        relation = _relation_by_first_row(named, list(named.values()) or rows and rows[0], vertex, strings, path)
+        first_row = list(named.values()) or rows and rows[0]  # [] if there is none
+        relation = _relation_by_first_row(named, first_row, vertex, strings, path)
         return Given(relation, BUILT_IN, partial(columns_of_json, rows, relation, BUILT_IN, path=path))
     if io == "sqlite":
         check_fact_file(path, edge_relation(vertex))

@@ -88,7 +88,7 @@ def note_order(relation: Relation, columns: Sequence, file: str) -> None:
     text = f"the columns {_column_list(columns)} are read in their order: none is an attribute of {relation.name}({attributes})"
     folder, name = os.path.split(file)
     key = (folder, os.path.splitext(name)[1], text)
-    if key not in _noted or not folder:
+    if key not in _noted or not folder:  # data that are in no file have a note each time
         _noted.add(key)
         log.warning("note: %s: %s", file, text)
 

@@ -70,6 +70,7 @@ def frame_parts(source: SparkFrame):
     """Return an RDD of the `SourcePart`s of a DataFrame. Starts no job."""
     empty, name = schema_of(source.frame).empty_table(), source.relation.name
     columns_of_table(empty, source.relation, source.types, Values(SymbolTable()), name)  # raises errors of names and width
+    # tasks get tables in place of the frame, which cannot leave the driver
     read = partial(_pickled_parts, ReadSpan(replace(source, frame=None)))
     return map_in_arrow(source.needed_frame(), read, "part binary").rdd.map(lambda row: pickle.loads(row[0]))
 

@@ -122,7 +122,7 @@ def from_rows(rows, relation: Relation, types: dict, values: Values) -> np.ndarr
     if relation.arity == 1:
         rows = [row if isinstance(row, (tuple, list)) and not isinstance(row, Branch) else (row,) for row in rows]
     if not set(map(type, rows)) <= {tuple, list} or set(map(len, rows)) - {relation.arity}:
-        for number, row in enumerate(rows):
+        for number, row in enumerate(rows):  # find the wrong one; rows of other sequence types pass
             _check_row(row, number, relation)
     return columns_of_rows(rows, relation, types, values, partial(_fault, relation.name))
 
@@ -173,6 +173,7 @@ def _from_array(array: np.ndarray, relation: Relation, types: dict, values: Valu
         message = f"{relation.name} has {relation.arity} attributes, found an array of shape {array.shape}"
         raise BadInput(message, relation.name, hint=f"expected shape (n, {relation.arity}): one row per fact")
     numbers = all(type_.kind == Kind.NUMBER for _, type_ in relation.attributes)
+    # arrays of integers (i, u), Python objects (O) and strings (U, T) may have numbers
     if numbers and array.size and array.dtype.kind not in "iuOUT":
         raise BadInput(f"the array has dtype {array.dtype}", relation.name, hint="numbers are integers: use .astype('int64')")
     integers = array.dtype.kind in "iu" and array.dtype != np.uint64

@@ -37,12 +37,12 @@ def source_of_directive(directive, relation: Relation, types: dict, folder: str,
     types = BUILT_IN | types
     if form.io in ("stdin", "json"):
         return Given(relation, types, lambda values: _parse_facts(standard_input(), form, relation, types, values, "<stdin>"))
-    path = path_of(directive, form, "." if folder == STDOUT else folder, options.sandbox)
+    path = path_of(directive, form, "." if folder == STDOUT else folder, options.sandbox)  # STDOUT is no folder to read from
     try:
         if form.io != "sqlite" and (files := match_files(path)) is not None:
             check_sandbox(files, directive, options.sandbox)
             return Files(relation, types, path, tuple(file_source(each, form, relation, types) for each in files))
-        if not is_uri(path):
+        if not is_uri(path):  # "file:…?…" is a name for SQLite
             check_fact_file(path.removeprefix("file:").partition("?")[0], relation, folders=form.io == "parquet")
     except BadInput as missing:
         if not options.missing_ok:

@@ -103,7 +103,7 @@ class TextFile(Source):
     def _by_rules(self, values: Values) -> np.ndarray:
         """Read a file that `read_plain` does not accept."""
         form, data = self.layout, contents(self.path)
-        rows = data[form.offset :] if form.offset else data
+        rows = data[form.offset :] if form.offset else data  # a slice is a copy
         columns = read_by_rules(rows, form, self.relation, self.types, values, self.path, form.line)
         if self.matrix:
             check_entries(columns.shape[1], self.matrix, self.path)

@@ -22,7 +22,7 @@ class BitLoops:
         variables. group: the depths of the variables whose loops are written, outermost first; total: the name of the counter,
         as source."""
         array, low, high = self.loops.names.place(variables.values)
-        self.loops.declare_array("places = np.full(size, np.int32(-1), np.int32)")
+        self.loops.declare_array("places = np.full(size, np.int32(-1), np.int32)")  # see `fill_adjacency`
         with self.loops.block(f"if {high} - {low} <= LIMIT:"):
             self.loops.write(f"words = ({high} - {low} + 63) >> 6")
             bounded = [depth for depth in group if depth in self.loops.bounded]
@@ -100,7 +100,7 @@ class BitLoops:
         sets: dict[tuple, None] = {}
         for user, refined in self.variables.refined.items():
             rows = tuple(sorted(refined.items()))
-            for length in range(2, len(rows) + 1):
+            for length in range(2, len(rows) + 1):  # a single row is read in its matrix
                 only_counted = length == len(rows) and self._only_counts(user) and self.loops.parents[user] == depth
                 if rows[length - 1][0] == depth and not only_counted:
                     sets[rows[:length]] = None

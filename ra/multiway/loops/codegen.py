@@ -120,7 +120,7 @@ class Generator:
     def divisible_slots(self) -> list[int] | None:
         """The slots of the tries that begin with the first variable; None if its values cannot be divided among tasks."""
         if not self.keep and len(self.shape.components(self.depths)) > 1:
-            return None
+            return None  # the count is a product, of which each task would count the other factors again
         return sorted({member.slot for member in self.shape.roots(0) if not member.negated})
 
     def _header(self) -> list[str]:
@@ -239,7 +239,7 @@ class Generator:
 
     def write_deeper(self, depth: int, deeper: list[int], total: str) -> None:
         """Write the code for the variables below `depth`: listed, if they are among the first `keep`, else counted."""
-        if depth + 1 == self.keep and self.keep and depth != TOP:
+        if depth + 1 == self.keep and self.keep and depth != TOP:  # the last listed variable is bound
             self._write_row(deeper)
         elif not deeper:
             self.write(f"{total} += 1")
@@ -255,7 +255,7 @@ class Generator:
             self.write(f"{counted} = 0")
             self._write_product(deeper, counted)
         with self.guarded([f"{counted} != 0"] if counted else []):
-            with self.block(f"if made + {self.width} > out.size:"):
+            with self.block(f"if made + {self.width} > out.size:"):  # `out` is full: give up (count -1), or lengthen it
                 with self.block("if made >= box[-2]:"):
                     self.write("return -1, out[:0].copy()")
                 self.write("out = longer_array(out, 64)")
@@ -303,7 +303,7 @@ class Generator:
         if self.only_counts(depth):
             return self._write_count(depth, total)
         low, high = self._write_bounds(depth, array, low, high)
-        for node in self.shape.nodes():
+        for node in self.shape.nodes():  # start the cursors of the searches in this loop (`_write_range`)
             if node.path[-1] == depth and node.level > 1 and self._loops_over(depth) != node.parent:
                 self.write(f"{self._cursor(node)} = {self.names.low(node.parent)}")
         with self.block(f"for j{depth} in range({low}, {high}):"):
@@ -356,7 +356,7 @@ class Generator:
             if is_not_stored:
                 self._write_intersection(values)
             low, high = self._write_bounds(depth, *self._domain(depth))
-            self.write(f"{total} += max({high} - {low}, 0)")
+            self.write(f"{total} += max({high} - {low}, 0)")  # bounds may exclude one another
             return
         added = values - before
         if len(added) > 1:

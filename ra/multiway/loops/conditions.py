@@ -55,7 +55,7 @@ class Conditions:
     def needs_raw(self, depth: int) -> bool:
         """True if a comparison computes with a variable's value, or compares it with a computed one outside of `bounds`."""
         for comparison in self.shape.comparisons:
-            bound = self._as_bound(comparison)
+            bound = self._as_bound(comparison)  # then the variable that is bounded stays an id: only the other side is computed
             sides = [bound[1]] if bound else [comparison.left, comparison.right]
             if comparison.computes and any(depth in depths_in(side) for side in sides):
                 return True
@@ -103,8 +103,9 @@ class Conditions:
                 op, left, right = "==" if comparison.op == "=" else comparison.op, comparison.left, comparison.right
                 if isinstance(left, tuple) or isinstance(right, tuple):
                     conditions.append(f"{self.raw(left)} {op} {self.raw(right)}")
-                elif (literal := min(left, right)) < 0:  # a constant: see `shape.Side`
-                    conditions.append(f"not {self._rank(literal, False)} <= x{depth} < {self._rank(literal, True)}")
+                elif (literal := min(left, right)) < 0:  # a constant (`shape.Side`), and !=: the others are bounds
+                    first, end = self._rank(literal, after=False), self._rank(literal, after=True)
+                    conditions.append(f"not {first} <= x{depth} < {end}")
                 else:
                     conditions.append(f"x{left} {op} x{right}")
         return conditions

@@ -27,7 +27,8 @@ i32, i64, integer = types.Array(types.int32, 1, "C"), types.Array(types.int64, 1
 
 @dataclass(frozen=True, eq=False)
 class Rooted:
-    """A pattern as trees below a root. Its other vertices are in the order in which they are counted, children before parents.
+    """A pattern as trees below a root. Its other vertices are in the order in which they are counted, children before parents,
+    one tree after the other.
 
     parent: for each vertex the place of its parent, -1 for the top of a tree.
     near: for each vertex 1 if it is a neighbour of the root.
@@ -80,7 +81,7 @@ class Rooted:
         for v, p in enumerate(self.parent.tolist()):
             if p >= 0:
                 ways[p] *= _sums(index, ways[v][neighbours])
-        return int(ways[-1].sum())
+        return int(ways[-1].sum())  # the top of the tree comes last
 
 
 def _sums(index: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -117,9 +118,10 @@ def _trees(neighbours: Sequence[set[int]], without: set[int]) -> list[list[tuple
 
 
 def _tree(neighbours, without, top) -> list[tuple[int, int]] | None:
-    """Return (vertex, parent) pairs of the tree with a top, `without` some vertices, from the top down; None for a cycle."""
+    """Return (vertex, parent) pairs of the tree with a top, `without` some vertices, from the top down; None for a cycle. The
+    top has the parent -1."""
     tree, seen = [(top, -1)], {top}
-    for vertex, parent in tree:
+    for vertex, parent in tree:  # which grows meanwhile
         for child in sorted(neighbours[vertex] - without - {parent}):
             if child in seen:
                 return None
@@ -146,8 +148,8 @@ def _parents_in_order(trees, near: set[int]) -> tuple[np.ndarray, np.ndarray]:
 
 @njit(integer(i64, i32, i32, integer, i64, i64, i32), **JIT)
 def push(index, neighbours, reach, length, ways, sums, touched):
-    """Add the ways of each vertex in reach[:length] to the sums of all its neighbours. List the vertices with a sum in
-    `touched`, and return their number."""
+    """Add the ways of each vertex in reach[:length] to the sums of all its neighbours, which are 0 before (`multiply` resets
+    them). List the vertices with a sum in `touched`, and return their number."""
     count = 0
     for i in range(length):
         x = reach[i]
@@ -217,7 +219,7 @@ def multiply(sums, touched, count, ways, reach, length, first):
 
 @njit(types.void(i64, i32, i64, i64, integer, integer, i64), **JOIN)
 def count_roots(index, neighbours, parent, near, low, high, counts):
-    """Set found[r - low] to the number of homomorphisms with root r, for r in [low, high).
+    """Set counts[r - low] to the number of homomorphisms with root r, for r in [low, high). parent, near: see `Rooted`.
 
     `reach[v]` lists the vertices x with ways(v, x) > 0, as far as the children of v are counted; `ways[v]` is 0 elsewhere. A
     child is pushed to its parent or, if the parent is a neighbour of the root and the root's neighbours have fewer edges,

@@ -85,7 +85,8 @@ class PartialBox:
 
     def with_deeper_level(self, group: Group) -> "PartialBox":
         """Return the box in which the atoms of a group are sliced by their next variable."""
-        return replace(self, levels=tuple(level + (i in group.atoms) for i, level in enumerate(self.levels)))
+        levels = (level + 1 if atom in group.atoms else level for atom, level in enumerate(self.levels))
+        return replace(self, levels=tuple(levels))
 
     def with_range(self, depth: int, low: int, high: int) -> "PartialBox":
         return replace(self, ranges=(*self.ranges[:depth], (low, high), *self.ranges[depth + 1 :]))
@@ -116,9 +117,9 @@ class Boxes:
 
     def __post_init__(self):
         self.shape = Shape(self.query, self.order)
-        self.keys = [self.shape.tries[member.slot] for member in self.shape.members]
+        self.keys = [self.shape.tries[member.slot] for member in self.shape.members]  # the trie of each atom
         self.slots: dict[tuple[int, ...], tuple] = {}  # the slots of boxes, by their levels
-        self.spans: dict[Slice, tuple[int, int]] = {}
+        self.spans: dict[Slice, tuple[int, int]] = {}  # the results of `_span`
         self.spills = 0  # the values whose sub-tries were too large, so far
         self.seconds = 0.0  # the time of choosing boxes, so far
         sizes = [sum(self.tries[key].bytes for key in keys) for keys in dimensions_of(self.shape)]
@@ -204,7 +205,7 @@ class Boxes:
         allowed = state.bytes_left
         if later:  # this dimension has `ratio` shares, like all later ones but the last, which has one
             allowed = min(allowed * self.ratio // (self.ratio * dimensions + 1), allowed - least)
-        if depth == 0 and self.most < 1:
+        if depth == 0 and self.most < 1:  # only the first dimension is cut for tasks
             whole = sum(bytes_of(within, 0, self.size) for within in below.values() if not within.level)
             allowed = min(allowed, max(int(whole * self.most), 1))
         return allowed
@@ -214,6 +215,7 @@ class Boxes:
         below: the groups of atoms, with their ranges in the tries; low: the value; room: the bytes that slices may have."""
         pieces = [(group, *cost(state, group, within, low, low + 1)) for group, within in below.items()]
         done = {atom for group in state.slices for atom in group.atoms}
+        # the least bytes that the atoms without a slice will need
         reserved = sum(least_bytes(len(key.order)) for atom, key in enumerate(self.keys) if atom not in done)
         for group, piece, size in sorted(pieces, key=lambda piece: piece[2]):
             deeper = len(group.path) < len(group.trie.order)
@@ -246,7 +248,7 @@ class Boxes:
     def _next_common_id(self, ranges: Collection[Siblings], low: int) -> int:
         """Return the first id from `low` on that all ranges have; the domain's size if there is none."""
         candidate = -1
-        while candidate < low:
+        while candidate < low:  # until no range has moved `low`
             candidate = low
             for within in ranges:
                 position = within.position(low)

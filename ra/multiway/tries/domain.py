@@ -9,7 +9,7 @@ from semi_naive.ra.words import search, sort_unique
 
 SPARSE = 4  # ratio of the range of values to their number up to which ids are distances from the least value
 SMALL = 1 << 16  # a range of values up to this size is used as ids in any case
-SIGN = np.uint64(1 << 63)
+SIGN = np.uint64(1 << 63)  # with this bit flipped, signed values are in order as unsigned words
 NOTHING = np.empty(0, np.int64)
 
 

@@ -45,6 +45,7 @@ def choose_order(
 def ends_over_one_set(query: ConjunctiveQuery, order: tuple[str, ...]) -> bool:
     """True if a connected group of the last variables of an order, three or more, ranges over one set (see `local`)."""
     shape = Shape(query, order)
+    # three variables or more follow each depth
     groups = (group for depth in range(1, len(order) - 2) for group in shape.components(range(depth, len(order))))
     return any(set_variables(shape, group) is not None for group in groups if len(group) > 2)
 
@@ -55,7 +56,7 @@ class Estimate:
     def __init__(self, query: ConjunctiveQuery, relations: Tries):
         self.query, self.relations = query, relations
         self.degrees: dict[tuple, float] = {}  # the results of `_expected_degree`
-        self.distincts: dict[tuple, int] = {}
+        self.distincts: dict[tuple, int] = {}  # of `_distinct`
 
     def cost(self, order: Sequence[str]) -> float:
         """Return the expected cost of an order, or a beginning of one: the values scanned, and the prefixes bound."""
@@ -71,7 +72,7 @@ class Estimate:
     def connected(self, order: Sequence[str]) -> bool:
         """True if each variable is joined to an earlier one by an atom, as far as the query permits."""
         if not self.query.connected():
-            return True
+            return True  # no order is better in this respect
         for depth in range(1, len(order)):
             if not any(set(order[:depth]) & set(atom.terms) for atom in self._atoms(order[depth])):
                 return False

@@ -111,7 +111,7 @@ class PagedTrie:
         page = first + int(self.fences[level][first:last].searchsorted(np.int32(target))) - 1
         page_begin = page * VALUES_PER_PAGE
         low, high = max(begin, page_begin), min(end, page_begin + VALUES_PER_PAGE)
-        if low >= high:
+        if low >= high:  # the range is empty, or begins with a page whose first value is not below the id
             return low
         values = self.values[level].page(page)[low - page_begin : high - page_begin]
         return low + int(values.searchsorted(np.int32(target)))
@@ -128,7 +128,7 @@ class PagedTrie:
         return int(least.min()), int(greatest.max()) + 1
 
     def _read_ends(self, level: int, begin: int, end: int) -> np.ndarray:
-        """Return the first and the last child of each of the positions [begin, end), (2, n)."""
+        """Return the first and the last child of each of the positions [begin, end), (2, n). Each has a child."""
         bounds, children = self.index[level].read_few(begin, end + 1), self.values[level + 1]
         low, high = int(bounds[0]), int(bounds[-1])
         if high - low > MAX_READ_CHILDREN:
@@ -234,7 +234,7 @@ class _Writer:
         self.widths[level + 1] = max(self.widths[level + 1], int(sizes.max(initial=0)))
         last_children = child[(starts[1:] if self.last is None else starts) - 1]  # of the positions before
         if self.last is not None and starts.size and starts[0] == 0:
-            last_children[0] = self.last[level + 1]
+            last_children[0] = self.last[level + 1]  # of the tuple before this piece; above, child[-1] was read
         least, greatest = self.ends[level]
         least.add(child[starts])
         greatest.add(last_children)

@@ -57,7 +57,7 @@ def rank(names, low, count, value, after):
         return np.searchsorted(names, value, side="right") if after else np.searchsorted(names, value)
     if value < low:
         return 0
-    if value > low + count - 1:
+    if value > low + count - 1:  # low + count may be 2^63
         return count
     return value - low + after
 

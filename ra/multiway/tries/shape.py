@@ -95,7 +95,7 @@ class Compared(NamedTuple):
         while isinstance(side, tuple):
             op, left, right = side
             if op == "*" or depths_in(left) & depths_in(right) & {last}:
-                return self
+                return self  # a product has no inverse, and a variable on both sides cannot be moved
             if last in depths_in(left):
                 side, other = left, ("-" if op == "+" else "+", other, right)
             else:
@@ -116,6 +116,9 @@ class Shape:
 
     Atoms with the same trie share a slot. levels: for each atom the number of leading variables that atoms with a shared slot
     must have in common, because a box has slices of a trie, each below one beginning.
+
+    slots: the number of each slot, by its trie and beginning, which is () without `levels`. depth: of each variable.
+    members, comparisons: the atoms, and the comparisons, in terms of depths and slots.
     """
 
     query: ConjunctiveQuery

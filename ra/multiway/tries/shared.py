@@ -49,7 +49,7 @@ def _load_or_make(path: str, make: Callable[[], Any]):
     if data is None:
         private.folder(os.path.dirname(path))
         with exclusive(f"{path}.lock"):
-            data = private.load(path)
+            data = private.load(path)  # the process that had the lock may have made it
             if data is None:
                 data = pickle.dumps(make())
                 private.save_checked(path, data)

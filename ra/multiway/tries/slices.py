@@ -68,7 +68,7 @@ def _positions(within: Siblings, id: int) -> tuple[int, ...]:
 def bytes_of(within: Siblings, low: int, high: int) -> int:
     """Return the bytes that `copy_slice` would take."""
     sizes = [end - begin for begin, end in levels(within, low, high)]
-    above = within.level * (ID + 2 * POSITION)
+    above = within.level * (ID + 2 * POSITION)  # a level of one value for each id of the path
     directory = ID * (2 if within.level else high - low + 1)
     return above + directory + sum(ID * size for size in sizes) + sum(POSITION * (size + 1) for size in sizes[:-1])
 

@@ -112,6 +112,7 @@ class KeyedArrays:
         self._values = values
         self._types = [type_ for _, type_ in relation.attributes]
         self._values_of_keys = [
+            # None: keys are the values themselves
             None if column_keys.bits is None else column_array(column_keys.bits, type_, types, values)
             for column_keys, type_ in zip(keys, self._types, strict=True)
         ]
@@ -200,11 +201,11 @@ def _present(column, rows: np.ndarray, kind: Kind):
     try:
         return column.cast(arrow_type(kind))
     except pa.ArrowInvalid:
-        return column
+        return column  # some are no whole numbers; `_check_type` refuses the column
 
 
 def missing_rows(column, kind: Kind) -> np.ndarray:
-    """Return a mask (n,) of the rows of a chunked array without a value of a kind. In a float column NaN is not missing."""
+    """Return a mask (n,) of the rows of a chunked array without a value of a kind. NaN is missing, unless floats are read."""
     import pyarrow as pa
 
     nan = pa.types.is_floating(column.type) and kind != Kind.FLOAT
@@ -219,7 +220,7 @@ def _check_type(column, type_: Type, label: str, file: str) -> None:
     """Raise BadInput if values of an Arrow column's type cannot be of a type. Columns that are empty or all missing pass."""
     if type_.kind != Kind.RECORD and len(column) > column.null_count and not _is_convertible(column.type, type_):
         missing = first_missing(column, type_.kind)
-        if missing is None:
+        if missing is None:  # otherwise `_bits` reports the missing value
             message = f"{label} has type {column.type}, expected {type_description(type_)}"
             raise BadInput(message, file, hint=f"cast it to {arrow_type(type_.kind)}")
 
@@ -283,7 +284,7 @@ def _python_values(column, fault) -> list:
             value.as_py()
         except UnicodeDecodeError as error:
             raise fault(row, f"byte {error.object[error.start]:#04x} is not UTF-8", "write the text as UTF-8") from None
-    return []
+    return []  # not reached: one of the values has raised
 
 
 def first_missing(column, kind: Kind):

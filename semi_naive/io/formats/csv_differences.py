@@ -21,7 +21,8 @@ def unix_lines(data: Raw, form: Format) -> Raw:
     if b"\r" not in data:
         return data
     text = data.replace(b"\r\n", b"\n")
-    text = text[:-1] + b"\n" if text.endswith(b"\r") else text
+    text = text[:-1] + b"\n" if text.endswith(b"\r") else text  # the last line may lack its newline
+    # in quotes that hold line ends, the replaced ones were part of a field
     if b"\r" in text or form.delimiter == "\r" or (form.rfc4180 and b'"' in text and _multiline(text)):
         raise Mismatch("a carriage return in a field")
     return text
@@ -61,6 +62,7 @@ def _check_quotes(data: Raw, form: Format) -> None:
     """Raise Mismatch unless each quote opens a field, closes one, or is doubled in one. Arrow accepts quotes anywhere."""
     text, quotes = np.frombuffer(data, np.uint8), _positions_of_quotes(data)
     opening = quotes[0::2]
+    # before an opening quote at position 0 is nothing: text[-1], the last byte, does not count
     if len(quotes) % 2 or not (_ends_field(text[opening - 1], form) | (opening == 0)).all():
         raise Mismatch("a quote that opens nothing")
     after = quotes[1::2] + 1

@@ -112,6 +112,6 @@ def _extension_of_pipe(path: str) -> str:
         raise BadInput("only text is read from a pipe", path, hint="write it to a file, and name that")
     lines = [line.strip() for line in begin.split(b"\n") if line.strip() and not line.startswith(b"#")]
     first, second = [*lines, b"", b""][:2]
-    if first[:1] in (b"[", b"{"):
+    if first[:1] in (b"[", b"{"):  # one value a line, if the first line ends as a value does, and the second begins like it
         return ".jsonl" if first[-1:] in (b"]", b"}") and second[:1] == first[:1] else ".json"
     return next((extension for extension, separator in SEPARATORS.items() if separator in first), ".tsv")

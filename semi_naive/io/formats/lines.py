@@ -56,7 +56,7 @@ def _text_rows(data: Raw, form: Format) -> Iterator[Raw]:
         if not is_open:
             yield row
             row = None
-    if row is not None:
+    if row is not None:  # quotes that are never closed: an error, which is found when the row is split
         yield row
 
 

@@ -20,7 +20,7 @@ SUPPORTED = "supported are coordinate matrices, pattern, real or integer, genera
 ALLOWED = (("%%matrixmarket",), ("matrix",), ("coordinate",), ("pattern", "real", "integer"), ("general", "symmetric"))
 
 
-def read_banner(path: str, arity: int, any_ids: bool = False) -> tuple[Format, list]:
+def read_banner(path: str, arity: int) -> tuple[Format, list]:
     """Return (the `Format` of a MatrixMarket file, the types of the two indices), by its banner and size line. arity: 3 if the
     entries' values are read, too."""
     with open_binary(path) as stream:

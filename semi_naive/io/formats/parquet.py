@@ -96,7 +96,7 @@ def empty_table(path: str):
 
 
 def _check_column_names(table):
-    """Return the table; raise ValueError if a column's name is not UTF-8, which Arrow only checks on access."""
+    """Return the table; raise ValueError if a column's name is not UTF-8, which Arrow only checks on access, as here."""
     return table.rename_columns(table.column_names)
 
 

@@ -65,6 +65,7 @@ def field_roles(form: Format, relation: Relation) -> list[int] | None:
     from semi_naive.ra.text.fields import NUMBER, SKIP, STRING, UNSIGNED
 
     role_of_kind = {Kind.SYMBOL: STRING, Kind.NUMBER: NUMBER, Kind.UNSIGNED: UNSIGNED}
+    # with chosen columns and no width, the number of fields of a line is unknown
     if not relation.arity or form.loose or form.spaced or form.rfc4180 or (form.columns and not form.width):
         return None
     if len(form.delimiter.encode()) > 1 or form.delimiter == "\n":
@@ -90,7 +91,7 @@ def _parse_piece(form: Format, roles: list[int], arity: int, piece: Raw) -> tupl
     text, attribute_of_field = np.frombuffer(piece, np.uint8), form.attribute_of_field(arity)
     lines = np.count_nonzero(text == ord("\n")) + (not piece.endswith(b"\n"))
     columns = np.empty((arity, lines), np.int64)
-    attributes = np.array([attribute_of_field.get(field, 0) for field in range(len(roles))])
+    attributes = np.array([attribute_of_field.get(field, 0) for field in range(len(roles))])  # 0: of skipped fields, not used
     is_plain, rows, *places = read_fields(text, ord(form.delimiter), np.array(roles), attributes, columns)
     if not is_plain:
         raise Mismatch("something is not plain")

@@ -27,10 +27,10 @@ def edge_format(path: str, header=False, strings=None, any_ids=False, delimiter=
     """
     extension = extension_of(path)
     if extension == ".mtx":
-        return read_banner(path, 2, any_ids)
+        return read_banner(path, 2)
     usual = DELIMITERS[extension] if delimiter is None else _one_character(delimiter)
     head, rows, offset, line = _first_rows(path, _loose(usual), header)
-    if not rows and not offset:
+    if not rows and not offset:  # `offset` is the file's end if there are only comments: a graph without edges
         raise BadInput("is empty", path, hint="a graph without edges needs at least a comment or a header line")
     if rows and delimiter is None:
         usual = choose_delimiter(rows[0][2], usual, 2, [VERTEX] * 2)
@@ -47,7 +47,7 @@ def fact_format(path: str, relation: Relation, header: bool = False) -> tuple[Fo
     of a matrix are within its size. Lines that begin with # are comments unless the first attribute is a symbol."""
     types = [type_ for _, type_ in relation.attributes]
     if extension_of(path) == ".mtx":
-        form, vertices = read_banner(path, relation.arity, True)
+        form, vertices = read_banner(path, relation.arity)
         return form, vertices + types[2:]
     symbols = any(type_.kind in (Kind.SYMBOL, Kind.RECORD) for type_ in types)
     usual = _loose("\t" if symbols else " ")

@@ -65,6 +65,7 @@ def _text(batch, form: Format, name: str):
     import pyarrow.csv as csv
 
     integer_fields = {pa.int64(): (SIGNED, "number"), pa.uint64(): (UNSIGNED, "unsigned")}
+    # Arrow quotes texts; a .csv of whole numbers needs no quotes
     if not batch.num_columns or form.rfc4180 and not integer_fields.keys() >= set(batch.schema.types):
         with pa.BufferOutputStream() as stream:
             csv.write_csv(batch, stream, csv.WriteOptions(include_header=False, delimiter=form.delimiter))
@@ -109,7 +110,7 @@ def write_frame(frame, path: str) -> None:
     partial = unfinished(target)
     try:
         spark_call(frame.sparkSession.sparkContext, lambda: frame.write.mode("overwrite").parquet(partial.as_uri()))
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError):  # renaming does not replace a folder
             if target.is_dir() and not target.is_symlink():
                 shutil.rmtree(target)
             else:

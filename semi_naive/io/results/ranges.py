@@ -139,6 +139,7 @@ def write_ranges(write, spread: PartitionedRelation, ordering: Ordering, form: F
     """
     jobs, folder = cluster.jobs, cluster.store.path("written", cluster.label("pieces"))
     keys = sorted(key for sample in jobs.job(SampleKeys(spread, ordering)) for key in sample)
+    # quantiles of the sample; an empty sample is that of an empty relation
     splitters = [keys[len(keys) * p // jobs.partitions] for p in range(1, jobs.partitions)] if keys else []
     divide = SendToRanges(spread, ordering, splitters, jobs.partitions)
     pieces = jobs.job(divide, WritePiece(ordering, form, folder))

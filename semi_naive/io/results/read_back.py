@@ -35,6 +35,7 @@ def _first_unreadable(texts, relation: Relation, form: Format, attribute: int) -
     pattern = f"[{re.escape(''.join(sorted(suspect)))}]"
     branches, last = any(type_.branches for _, type_ in relation.attributes), attribute == relation.arity - 1
     for position, text in _suspects(texts, suspect, pattern):
+        # at the beginning of a file \ufeff is no part of the text; any tuple may be the first
         if not _is_readable(text, form, branches, last) or (attribute == 0 and text.startswith("\ufeff") and not form.headers):
             return position
     return None

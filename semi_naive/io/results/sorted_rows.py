@@ -63,6 +63,7 @@ class Blocks:
         packings = {block.packing for block in self.blocks}
         if len(packings) != 1 or self.order != tuple(range(len(self.order))):
             return False
+        # unsigned numbers from 2^63 on are packed as negative ones, and so come before the others
         least = (low for low, _ in self.blocks[0].packing.bounds)
         return all(kind == Kind.NUMBER or (kind == Kind.UNSIGNED and low >= 0) for kind, low in zip(kinds, least, strict=True))
 
@@ -80,7 +81,7 @@ class RelationRows(NamedTuple):
 class Keys:
     """The meaning of a column's keys.
 
-    bits: the value of each key.
+    bits: the value of each key, if keys are ranks; None: keys are the values themselves.
     texts: if keys are ranks, the text of each.
     flip: keys are unsigned numbers with the top bit flipped.
     """
@@ -112,7 +113,7 @@ class Keys:
         if self.bits is None:
             return (column if self.kind == Kind.NUMBER else column.view(np.uint64)).tolist()
         texts = self.texts if isinstance(self.texts, list) else self.texts.take(column).to_pylist()
-        return [texts[key] for key in column.tolist()] if texts is self.texts else texts
+        return [texts[key] for key in column.tolist()] if texts is self.texts else texts  # `take` has selected those of arrays
 
     def of(self, column: np.ndarray) -> np.ndarray:
         """Return the keys of a column of values."""
@@ -156,7 +157,7 @@ class SortedRows:
         def keys_of_part(part: Part) -> list[np.ndarray]:
             return [keys.of(column) for keys, column in zip(self.keys, part.columns(), strict=True)]
 
-        bounds = ((0, 0),) * len(self.keys)
+        bounds = ((0, 0),) * len(self.keys)  # if there is no part
         for number, part_bounds in enumerate(self._in_threads(lambda part: bounds_of(keys_of_part(part)), parts)):
             bounds = widen(bounds, part_bounds) if number else part_bounds
         packing = Packing(bounds)
@@ -164,11 +165,11 @@ class SortedRows:
         return packing, [WordRun(part_words) for part_words in words]
 
     def _in_threads(self, function: Callable, items: Sequence) -> Iterable:
-        """Yield `make(item)` in the order of the items, computed by the `threads`; one item by the caller's."""
+        """Yield `function(item)` in the order of the items, computed by the `threads`; one item by the caller's."""
         return map(function, items) if self.threads == 1 or len(items) < 2 else in_threads(function, items, self.threads)
 
     def pieces(self, convert: Callable[[np.ndarray], Any]) -> Iterable:
-        """Yield `make(piece)` for each piece in order; some pieces are made ahead."""
+        """Yield `convert(piece)` for each piece in order; some pieces are converted ahead."""
         return self._in_threads(lambda number: convert(self.piece(number)), range(len(self.cuts) - 1))
 
     def piece(self, number: int) -> np.ndarray:

@@ -113,7 +113,7 @@ def _table(shown: RelationRows, form: Format, threads: int | None = None) -> Ite
     if not arity:
         yield b"()\n" * bool(shown.rows.size)
         return
-    is_read_back = not form.rfc4180 and form.io != "stdout"
+    is_read_back = not form.rfc4180 and form.io != "stdout"  # in quotes (rfc4180) any text is read back
     style = TableStyle(form.rfc4180, readable=is_read_back)
     check = partial(check_texts, relation=shown.relation, form=form) if is_read_back else None
     yield from lines(shown, style, ["", *[form.delimiter] * (arity - 1), "\n"], threads, check)

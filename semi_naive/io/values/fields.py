@@ -131,7 +131,7 @@ def bits_of_values(column: list, type_: Type, types: dict, values: Lookups | Kno
         try:
             return checked_vertices(type_, np.array(column, np.int64))
         except OverflowError:
-            pass
+            pass  # below, the value is found
         except Mismatch as wrong:
             raise fault(wrong.row, wrong) from None
     records, converted = Records(types, values), []

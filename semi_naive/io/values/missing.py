@@ -34,6 +34,7 @@ def complete_columns(
             continue
         present = np.flatnonzero(~absent)
         columns[place, present] = convert(place, present)
+        # 0 in rows that are dropped below
         columns[place, absent] = 0 if relation.null == NULL_IS_SKIPPED else _replacement(relation, place, values)
         skipped |= absent & (relation.null == NULL_IS_SKIPPED)
     return columns[:, ~skipped] if skipped.any() else columns

@@ -166,7 +166,7 @@ def _begin_branch(text: str, position: int, type_: Type) -> tuple:
     if branch.fields:
         return _Unfinished(branch.fields, ")", [], name), _expect(text, _skip_space(text, position), "(")
     after = _skip_space(text, position)
-    closed = _skip_space(text, after + 1) if text.startswith("(", after) else -1
+    closed = _skip_space(text, after + 1) if text.startswith("(", after) else -1  # -1: no brackets
     return Branch(name), _expect(text, closed, ")") if closed >= 0 else position
 
 

@@ -246,7 +246,7 @@ class RecordTexts(Unpacked):
                 scalar = self.style.scalar
                 texts = [f"{text}{scalar(value, kind)}{piece}" for text, value in zip(texts, column, strict=True)]
         keys = [(type_.name, i) for i in ids]
-        self.fields.update(dict.fromkeys(keys, ()))
+        self.fields.update(dict.fromkeys(keys, ()))  # visited; `_finish` makes the texts
         self.levels.append((keys, [*parts, texts]))
 
     def _finish(self, keys: list[tuple[str, int]], columns: list[list]) -> None:
