@@ -158,6 +158,7 @@ class GroupBy(Operator):
     def define(self, rules: Rules, name: str) -> None:
         source = rules.named(self.inputs[0])
         body = rules.atom(source, self.inputs[0].schema)
+        # the group of no columns exists without a tuple
         groups = Conjunction(body.literals if self.by else [], [body.terms[column] for column in self.by])
         sums = [n for n, (op, _) in enumerate(self.wanted, len(self.by)) if op == "sum" and self.schema.kinds[n] != Kind.FLOAT]
         if sums:
@@ -190,6 +191,7 @@ class GroupBy(Operator):
         columns, kinds = list(self.schema.columns[:width]), list(self.schema.kinds[:width])
         for n, (op, column) in enumerate(self.wanted, width):
             label = self.schema.columns[n]
+            # only sums are split
             for part, half in [(f"{label}.high", "bshr"), (f"{label}.low", "band")] if n in sums else [(label, "")]:
                 columns.append(part)
                 kinds.append(self.schema.kinds[n])

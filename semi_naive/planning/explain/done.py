@@ -38,6 +38,7 @@ class _RunExplanation(Explanation):
     def steps_done(self, shown: list[int]) -> str:
         """Return as text how many steps the run has done. shown: the numbers of the strata that a step evaluates, as shown."""
         with_rules = [number for number, stratum in enumerate(self.strata) if stratum.rules]
+        # shown numbers count the strata with rules, from 1
         steps = max(self.entries[with_rules[number - 1]].get("rounds", 1) for number in shown)
         return f", {quantity(steps, 'step')} done"
 
