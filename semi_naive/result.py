@@ -73,6 +73,7 @@ class Closure(Answer):
         """Return the converter of tuples to Arrow, which replaces numbers by the graph's vertices."""
         vertices, names = self._shared if for_tasks else (self._vertices, self._names)
         converter = replace(super()._converter(for_spark, for_tasks), vertices=vertices)
+        # named vertices are symbols to the converter, and their numbers the ids of these
         return converter if names is None else replace(converter, values=VertexNames(names))
 
     @cached_property

@@ -54,7 +54,7 @@ def strata(program: ir.Program) -> list[Stratum]:
     rules = defaultdict(list)
     for rule in program.rules:
         rules[rule.head.relation].append(rule)
-    recursive = recursive_relations(groups, read)
+    recursive = recursive_relations(groups, read)  # relations that are only evaluated together are not recursive
     return [Stratum(group, [r for name in group for r in rules[name]], not recursive.isdisjoint(group)) for group in groups]
 
 

@@ -152,7 +152,7 @@ class _Keys:
         self.names = [name for _, name in loop.pairs]
         self.rows = {name: database.columns(f"{name}@key") for name in self.names}
         ends = np.cumsum([0, *(rows.shape[1] for rows in self.rows.values())])
-        self.begins = dict(zip(self.names, ends.tolist(), strict=False))
+        self.begins = dict(zip(self.names, ends.tolist(), strict=False))  # the last of `ends` is the number of keys
         self.size = int(ends[-1])
         dependencies = [self._dependencies(needs) for needs in loop.needs]
         self.keys, self.needed = (np.concatenate(numbers) for numbers in zip(*dependencies, strict=True))

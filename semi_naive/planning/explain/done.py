@@ -49,6 +49,7 @@ class _RunExplanation(Explanation):
         yield from self.lattices(stratum)
         nonrecursive, recursive = all_versions(stratum)
         for rule, group in groupby([*nonrecursive, *recursive], key=lambda version: version.rule):
+            # without bodies, it was evaluated by another method than its rules
             versions = [(version, bodies.get((id(rule), version.number))) for version in group] if bodies else []
             yield from self.rule(rule, versions, self._cost_of(rule))
         yield from self.indexes(bodies.values(), self._placed(entry.get("trace", {})))

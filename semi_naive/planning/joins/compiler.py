@@ -247,7 +247,7 @@ class Compiler:
             return None
         column = max(ranged, key=lambda column: all(bounds[new[column]]))  # preferably with bounds on both sides
         lower, upper = bounds[new[column]]
-        self.choose.log[-1].reason += f"; a range of {new[column]}"  # the comparisons stay pending: `<` excludes its bound there
+        self.choose.log[-1].reason += f"; a range of {new[column]}"  # a superset: the comparisons stay pending
         return column, tuple(lower), tuple(upper)
 
     def _exchange_if_partitioned(self, relation: str, order: Order, keys: tuple[Term, ...], counts: bool) -> Order:

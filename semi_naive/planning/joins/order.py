@@ -289,7 +289,8 @@ def _towards_best(steps: list, rule: Rule, lattice: str, in_driver: bool) -> lis
         steps[-1].composed = None
     *keys, value = rule.head.args
     reads_itself = any(getattr(literal, "relation", None) == rule.head.relation for literal in rule.body)
-    value_is_key = not names_of_variables(value).isdisjoint(names_of_variables(keys))  # then a group has one value
+    # then the values that are not best belong to other keys
+    value_is_key = not names_of_variables(value).isdisjoint(names_of_variables(keys))
     return extreme_only(steps, lattice, value) if in_driver and not reads_itself and not value_is_key else steps
 
 

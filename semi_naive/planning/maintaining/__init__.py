@@ -40,7 +40,8 @@ class Maintained:
     kinds: Kinds = field(default_factory=dict)
 
     def __post_init__(self):
-        """Derive the delta rules of the stratum."""
+        """Derive the delta rules of the stratum. below: the relations that it reads from other strata; flips: of its negations
+        and aggregates; insertions, overdeletions: the rules that derive heads gained, and suspects, from changed tuples."""
         rules = self.stratum.rules
         self.below = names_read(rules) - set(self.stratum.relations)
         self.flips = [flip for rule in rules for flip in flips(rule)]

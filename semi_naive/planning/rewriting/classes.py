@@ -103,11 +103,12 @@ def _one_side(atom: Atom, unused: set[str]) -> Atom | None:
     """Return an atom that tests whether one side of a pair is in any class, if the other side is not used; else None."""
     for this, other in (atom.args, atom.args[::-1]):
         if isinstance(other, Wild) or isinstance(other, Var) and (other.name in unused or other == this):
+            # a member of a class is equivalent to itself
             return Atom(atom.relation + CLASS, (this, Wild()))
     return None
 
 
 def _pair(atom: Atom, chosen: dict[str, Kind], taken: set[str]) -> list[Literal]:
     """Return two atoms that are true if both sides of a pair are in the same class."""
-    shared = Var(rewrite.fresh("class", taken), chosen[atom.relation])
+    shared = Var(rewrite.fresh("class", taken), chosen[atom.relation])  # a class is called by one of its members
     return [Atom(atom.relation + CLASS, (term, shared)) for term in atom.args]

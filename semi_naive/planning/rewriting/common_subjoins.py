@@ -84,7 +84,7 @@ class _Subjoins:
     def candidates(self, rule: ir.Rule) -> Iterator[Candidate]:
         """Yield the joins of a rule that another rule may share: (shapes of the atoms, without names of variables; their
         places). The atoms are connected by variables. A join has all atoms of the rule's cyclic core or none."""
-        if rule.plan or rule.join or rule.head.relation in self.removals:
+        if rule.plan or rule.join or rule.head.relation in self.removals:  # subsumptive rules are evaluated apart
             return
         group = self.group[rule.head.relation]
         shapes = {

@@ -173,7 +173,7 @@ class _Body:
         columns: dict[str, Aggregate] = {}
         for number, (aggregate, factors, target) in enumerate(zip(self.aggregates, self.factors, self.targets, strict=True)):
             kind = aggregate.result.kind
-            if factors is None:
+            if factors is None:  # a minimum or maximum
                 if own & variables_of([target]).keys():
                     self.targets[number] = self._column(columns, aggregate.op, target, kind)
                 continue
@@ -243,6 +243,7 @@ class _Body:
         if renamed != {str(literal) for literal in other_part} or not all(isinstance(literal, Atom) for literal in part):
             return False
         shared = tuple(var for var in variables_of(part).values() if var.name != name)
+        # else the part is summed out, or is one atom, which a join counts
         if not (_compares(across[0], one, other) if across else len(part) > 1 and len(shared) > 1):
             return False
         result = Var(rewrite.fresh("count", self.taken), Kind.NUMBER)

@@ -54,11 +54,11 @@ def _reads_last(rule: ir.Rule, name: str, column: int) -> bool:
     for literal in rule.body:
         if isinstance(literal, ir.Compare) and literal.op == "=":
             sides = {side.name for side in (literal.left, literal.right) if isinstance(side, ir.Var)}
-            if len(sides) == 2 and last & sides:
+            if len(sides) == 2 and last & sides:  # one pass: an equation that is missed only keeps more steps
                 last |= sides
     atoms = [atom for atom in rewrite.positive_atoms(rule.body) if atom.relation == name]
     at_last = all(isinstance(atom.args[column], ir.Var) and atom.args[column].name in last for atom in atoms)
-    return at_last and len(rewrite.atoms_of(rule.body, name)) == len(atoms) + len(greatest)
+    return at_last and len(rewrite.atoms_of(rule.body, name)) == len(atoms) + len(greatest)  # no other atom reads it
 
 
 def _is_greatest(literal: ir.Aggregate, name: str, column: int) -> bool:

@@ -19,12 +19,12 @@ def simplify(program: ir.Program, keep: set[str] | None = None, given: Iterable[
     given: the relations that may get tuples by other means than rules, besides those with an .input."""
     given = set(given) | {directive.relation for directive in program.directives if directive.kind == "input"}
     for relation in program.relations.values():
-        given |= {relation.worse, relation.better} if relation.dominated else set()
-        given |= {relation.name} if relation.follows else set()
-    done: dict[int, ir.Rule] = {}  # settled rules, by identity: most do not change any more
+        given |= {relation.worse, relation.better} if relation.dominated else set()  # filled while tuples are compared
+        given |= {relation.name} if relation.follows else set()  # iterations of other relations, which it records
+    done: dict[int, ir.Rule] = {}  # settled rules, by their ids: most do not change any more
     compared: list[ir.Rule] = []  # rules without repetition
     while True:
-        rules = [done.get(id(rule)) or settled(rule) for rule in without_empty(program, given)]
+        rules = [done.get(id(rule)) or settled(rule) for rule in without_empty(program, given)]  # None: its body is false
         if rules != compared:
             compared = without_repetition([rule for rule in rules if rule is not None])
         smaller = replace(program, rules=compared)

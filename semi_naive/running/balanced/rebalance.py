@@ -45,7 +45,7 @@ class Rebalance:
             self._rehome(name, number, index, change, iteration)
         for name, relation in relations.items():
             for number, index in enumerate(relation.indexes) if relation.reduction is None else ():
-                splits = index.keys < len(index.order)
+                splits = index.keys < len(index.order)  # otherwise no column is left that could divide a bucket
                 first_joins = self.first_joins.get((name, number), [])
                 partners = {key: inner for key, inner in statics.items() if joins_in_buckets(index, first_joins, inner)}
                 work, carried = self._work(index, first_joins), self._tuples_copied_along(index, partners.values())

@@ -33,7 +33,7 @@ def evaluate_in_rounds(
         label = cluster.label(f"{name}.{number}")
         tasks = []
         for stage in range(max(remaining) if number else 0, stages):
-            work = remaining.pop(stage, [[]] * partitions)
+            work = remaining.pop(stage, [[]] * partitions)  # one list for all, which is only read
             tasks.append(Evaluate(world, versions, stage, partitions, threshold, work, cluster.root, label))
         last_tasks = last(label)
         results = cluster.jobs.job(*tasks, *last_tasks)

@@ -64,7 +64,7 @@ class RunAhead:
         config, local, names = distributed.config, distributed.local, set(distributed.stratum.relations)
         plain = all(distributed.database.program.relations[name].plain for name in names)
         if not config.run_ahead or local.limits or not plain:
-            return cls(distributed, False)
+            return cls(distributed, linear=False)
         bodies = [rule.body for rule in local.recursive_rules]
         recursive = [[atom for atom in body if isinstance(atom, Atom) and atom.relation in names] for body in bodies]
         linear = bool(recursive) and all(len(atoms) == 1 for atoms in recursive)

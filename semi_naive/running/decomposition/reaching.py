@@ -59,6 +59,7 @@ class Reaching:
         )
         if self.local.watch:
             self.local.watch(trace.so_far)
+        # no path has more different nodes
         reached = self._reachability(graph, base, lazy, min(steps or graph.domain + 1, graph.domain + 1))
         group_counts = np.diff(reached.begins).tolist()  # by partition
         pieces = [(p, n) for n in range(reached.pieces) for p, groups in enumerate(group_counts) if n * LANES < groups]

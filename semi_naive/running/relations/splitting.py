@@ -83,7 +83,7 @@ def _evened(work: SampledWork, frozen: set[int], plain: np.ndarray, states: np.n
             copies: Counter[Index] = Counter()
             for group, bucket in (divmod(hub, work.map.buckets) for hub in chosen):
                 members = work.united == group
-                if len(chosen) == 1 or (states[members, bucket] == WHOLE).all():
+                if len(chosen) == 1 or (states[members, bucket] == WHOLE).all():  # all at once: only those still whole
                     changed[members, bucket] = state
                     copies.update(work.copies(group, bucket) if state == COPIED else {})
             new_work = work.of_partitions(changed)

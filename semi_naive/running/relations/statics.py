@@ -151,7 +151,7 @@ class Statics:
         # With more keys, or more columns, the tuples of a value are in several buckets.
         whole |= {index for index, keys in indexes.items() if keys > 1 or len(index[1]) != 2}
         fixed = {index: self._index(index) for index in indexes if self._index(index) or index in whole}
-        if bodies and fixed.keys() < indexes.keys():
+        if bodies and fixed.keys() < indexes.keys():  # an index is left that can be split
             work = SampledWork(self.database, self.map, indexes, known)
             for body in bodies:
                 work.add(body)
@@ -177,6 +177,7 @@ class Statics:
         existing = self.database.partitioned(name)
         relation = PartitionedRelation(name, self.database.program.relations[name].arity, [], lasting=True)
         for index in existing.indexes if existing else ():
+            # with fewer keys, a search also knows its bucket
             if index.order in orders and index.keys <= orders[index.order] and index.map.homes == self.map.homes:
                 relation.indexes.append(replace(index, full=list(index.full)))  # a copy, which may be refined independently
                 self._record_partitioned((name, index.order), index, iteration)
