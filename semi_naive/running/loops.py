@@ -129,7 +129,7 @@ def _level_by_level(loop: Loop, database: Database) -> Iterator[int]:
     levels = keys.levels()
     for known, _ in loop.pairs:
         database.clear(known)
-    for level in range(max(1, levels.max(initial=-1) + 1)):
+    for level in range(max(1, levels.max(initial=-1) + 1)):  # without keys, one round evaluates the strata, too
         keys.fill_due_keys(levels, level)
         yield level
         for known, name in loop.pairs:
@@ -137,7 +137,7 @@ def _level_by_level(loop: Loop, database: Database) -> Iterator[int]:
             database.tables[known].settle()
     for known, name in loop.pairs:
         database.on_partitions.pop(name, None)
-        database.tables[name] = snapshot(database.tables[known])
+        database.tables[name] = snapshot(database.tables[known])  # the tuples of all rounds, not of the last alone
 
 
 class _Keys:

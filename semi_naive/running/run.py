@@ -193,7 +193,7 @@ class ProgramRun(RunState):
 
     def _evaluate_loop(self, loop: StratumLoop) -> None:
         """Evaluate the strata of a loop, round after round."""
-        names = loop.remade(self.strata)
+        names = loop.remade(self.strata)  # each round derives these from their facts again
         clock = self.recovery.resume_loop(loop)
         for _ in rounds(loop.of, self.database, self.config.max_iterations, clock):
             self.recovery.before_step(loop, clock)

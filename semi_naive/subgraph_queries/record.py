@@ -84,7 +84,7 @@ class Record:
             else:
                 stage["lookups"] += report.received
             if step["phase"] != "count":
-                stage["survivors"] = sum(step["sent"])
+                stage["survivors"] = sum(step["sent"])  # of its latest step, which replaces those of earlier ones
         self.load = max(self.load, *received)
         for number in rounds:
             self.stages[number]["rounds"] += 1

@@ -231,6 +231,7 @@ class StoredGraph:
             sort.add(pack_pairs(*self._in_direction(source[keep], target[keep])))
         for end in ends:
             end.remove()
+        # the sort yields equal words once
         return self.columns.write_columns(map(unpack_pairs, sort.pieces()), np.int32, np.int32)
 
     def _in_direction(self, source: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

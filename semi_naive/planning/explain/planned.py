@@ -47,7 +47,7 @@ class _PlannedExplanation(Explanation):
         super().__init__(run)
         self.known, self.sizes = known, Cardinality(run.database)
         for name in self.carried:
-            self.sizes.suppose(name, self.carried[name] or ASSUMED_TUPLES)
+            self.sizes.suppose(name, self.carried[name] or ASSUMED_TUPLES)  # 0.0: unknown
         if not known:
             for name in self.program.relations:
                 if name in self.inputs or (name in self.given and not run.database.count(name)):

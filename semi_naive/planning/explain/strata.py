@@ -80,7 +80,7 @@ class Explanation:
         yield f"  each step evaluates {strata}; it reads {quantity(steps.lookback, 'step')} before it"
         rules = rules_by_head(self.program)
         for name, column in steps.columns:
-            # a relation in steps has only rules that collect them
+            # the rules of a relation in steps collect its steps
             collected = [rule.head.args[column] for rule in rules.get(name, ())]
             kept = "its last step" if name in steps.last else "all its steps"
             if not collected:

@@ -49,7 +49,7 @@ def _add_multiway(compiler: Any, atoms: dict[int, Atom], core: CyclicCore) -> No
     )
     compiler.deal, compiler.first_joined = False, True
     compiler.bound |= names
-    if compiler.every:
+    if compiler.every:  # equal bindings count, so no projection follows
         return
     if compiler.bound - live and binds:
         compiler.project(live)

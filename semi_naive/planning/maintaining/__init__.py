@@ -46,6 +46,7 @@ class Maintained:
         self.below = names_read(rules) - set(self.stratum.relations)
         self.flips = [flip for rule in rules for flip in flips(rule)]
         self.suspecting = suspecting(self.stratum, self.with_facts, self.best)
+        # in recursion, a suspect may be derived again from another one that is
         self.single_derivation = set() if self.stratum.recursive else self._with_single_derivations()
         self.rederiving = [rederiving(rule, rule.head.relation in self.best) for rule in rules]
         self.insertions: StartingRules = self._change_rules(gained, now=True)

@@ -208,7 +208,7 @@ def _shared(group: list[Subjoin], rules: list[ir.Rule], extracted: rewrite.Extra
     tests = [literal for literal in rule.body if filters and _canonical_text(literal, first) in filters]
     join = (*(rule.body[place] for place in sorted(first.places)), *tests)
     name = extracted.atom(join, tuple(first.variables[i] for i in needed), rule).relation
-    *_, helper = extracted.rules
+    *_, helper = extracted.rules  # the rule that `atom` has added
     extracted.rules[-1] = replace(helper, text=f"shared by {quantity(len(group), 'rule')}: {helper}")
     changed = {}
     for subjoin in group:

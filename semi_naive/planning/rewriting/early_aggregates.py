@@ -203,15 +203,15 @@ class _Body:
         atoms = [literal for literal in part if isinstance(literal, Atom)]
         variables, elsewhere = variables_of(part), variables_of(rest).keys() | self.keys
         shared = tuple(var for other, var in variables.items() if other in elsewhere)
-        if len(shared) > 1 or not variables.keys() <= variables_of(atoms).keys():
+        if len(shared) > 1 or not variables.keys() <= variables_of(atoms).keys():  # atoms must bind all of its variables
             return None
-        if not any(isinstance(literal, Atom) for literal in rest):
+        if not any(isinstance(literal, Atom) for literal in rest):  # it would be joined with nothing
             return None
         by_aggregate = zip(self.targets, self.factors, strict=True)
         terms = [term for target, factors in by_aggregate for term in ([target] if factors is None else factors)]
         used = [term for term in terms if variables_of([term]).keys() & (variables.keys() - elsewhere)]
         is_safe = all(_is_safe(node) for node in rewrite.walk([*part, *used]) if isinstance(node, Call))
-        if not is_safe or not variables_of(used).keys() <= variables.keys():
+        if not is_safe or not variables_of(used).keys() <= variables.keys():  # a term also reads another part
             return None
         if len(part) == 1 and (not used or is_partial(atoms[0].relation)):
             return None  # the join counts its partners without listing them; or it has one row for each key

@@ -68,7 +68,8 @@ def copies(program: ir.Program) -> tuple[list[tuple[ir.Rule, list[ir.Rule]]], se
 
 
 def _next_to_inline(program: ir.Program) -> set[str]:
-    """Return the relations to inline in this round: their rules read no relation that is still to be inlined."""
+    """Return the relations to inline in this round: their rules read no relation that is still to be inlined. So if one cannot
+    be replaced somewhere, those that read it stay, too."""
     qualified = {name for name, relation in program.relations.items() if "inline" in relation.qualifiers}
     if not qualified:
         return set()
@@ -220,7 +221,7 @@ def _negations(atom: ir.Atom, rule: ir.Rule) -> list[ir.Literal] | None:
     # a copy of a record would have another value for each `_` in it
     if rewrite.results_of(rule.body) or any(isinstance(part, ir.Wild) for part in rewrite.walk(inside)):
         return None
-    terms, equations = _unify(rule, atom, set(), (ir.Var, ir.Const, ir.Call, ir.Pack))
+    terms, equations = _unify(rule, atom, set(), (ir.Var, ir.Const, ir.Call, ir.Pack))  # no result is there to be fixed
     body = [rewrite.substitute(literal, terms) for literal in (*equations, *rule.body)]
     if rewrite.variables_of(body).keys() - rewrite.variables_of(atom).keys():
         return None

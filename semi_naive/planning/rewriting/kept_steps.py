@@ -37,7 +37,7 @@ def _without_unread_steps(program: ir.Program, name: str, column: int) -> ir.Pro
         return program
     (collect,) = collecting
     steps = {atom.args[column] for rule in readers for atom in rewrite.atoms_of(rule.body, name)}
-    if all(isinstance(step, ir.Const) for step in steps):
+    if all(isinstance(step, ir.Const) for step in steps):  # without readers, no step is collected
         variable = collect.head.args[column].name
         single_steps = [rewrite.substitute(collect, {variable: step}) for step in sorted(steps, key=str)]
         return replace(program, rules=[rule for rule in program.rules if rule not in collecting] + single_steps)

@@ -75,7 +75,7 @@ def _compiled(program: ir.Program, keep: set[str] | None, given: Iterable[str], 
     on_demand = program if limited else magic(program, {*(keep or ()), *whole})
     program = program if on_demand is program else simplify(on_demand, keep, given)
     program = share(program, once)
-    if limited:
+    if limited:  # the passes below change the number of iterations
         program = aggregate_early(program) if once else program
         return Compiled(program, group_loops(strata(program), program.loops))
     halves: dict[str, str] = {}

@@ -109,7 +109,7 @@ class Partitioned:
         if self.walk and any(edges in not_replicated for edges, _ in self.walk.edges):
             self.walk = None  # run-ahead needs all edges on every host
         for name, order, keys in filter(None, [colocated_index(body, wanted) for body in bodies]):
-            replicated = (name, order) in self.placing.taken
+            replicated = (name, order) in self.placing.taken  # then every host has it, and nothing is sent to it
             if name not in wanted and (name in not_replicated and not replicated or self._may_have_any_index(name)):
                 wanted[name] = {order: keys}
         for name in self.stratum.relations:
@@ -262,7 +262,7 @@ class Partitioned:
         relations = [*self.relations.values(), *self.statics.partitioned.values()]
         copies = sum(stored.size for index in self.statics.replicated.values() for stored in index)
         stored = [sum(relation.stored_tuples(number) for relation in relations) for number in range(self.partitions)]
-        held = [copies + tuples for tuples in stored]
+        held = [copies + tuples for tuples in stored]  # every partition counts the copies as its own
         self.trace.iteration(
             self.iteration, delta=delta, born=sum(births), births=births, steps=len(births), phases=phases,
             seconds=seconds, full=sum(relation.count for relation in self.relations.values()), driver=max(0.0, seconds - busy),
@@ -329,7 +329,7 @@ class Partitioned:
 
     def settle(self) -> None:
         """Place the finished relations in the database with their home index only."""
-        while self.delta_size():
+        while self.delta_size():  # until the last delta is a part of full
             self._advance()
         for name, relation in self.relations.items():
             relation.indexes = relation.indexes[:1]

@@ -84,7 +84,7 @@ class Reaching:
     def _numbered_graph(self, edges: np.ndarray, base: np.ndarray | None) -> tuple[Dense, np.ndarray | None]:
         """Return (graph, base): the edges, away from the carried column, with nodes numbered in breadth-first order; and the
         base as (value of the group, node). edges, base: columns (2, n); a base that is None has the edges."""
-        carried_first = slice(None, None, -1 if self.shape.column else 1)
+        carried_first = slice(None, None, -1 if self.shape.column else 1)  # reverses the two columns
         base = None if base is None else base[carried_first]
         interned = intern(edges[carried_first].T, () if base is None else base[1])
         graph = relabel(interned)

@@ -120,7 +120,7 @@ class Local:
         ]
         self.readers = Counter(version.delta_relation for version in self.delta_versions)  # their number, by delta
         self.small *= len(self.delta_versions)
-        self.literals = sum(len(version.rule.body) for version in self.delta_versions)
+        self.literals = sum(len(version.rule.body) for version in self.delta_versions)  # for `work`
         self.growing = Growing(self.recursive_rules, recursive)
         self.tables: dict[str, Any] = {}  # the tables of the stratum's relations, while it is evaluated in this process
         self.marks: dict[str, Any] = {}  # by relation, the state to roll back to

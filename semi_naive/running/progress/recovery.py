@@ -100,7 +100,7 @@ class Recovery:
     def before_step(self, loop: StratumLoop, clock: StepClock) -> None:
         """Save a checkpoint if one is due before a step of a loop."""
         kept = self._carried_relations(loop)
-        if not self.checkpoints or not loop.of.steps or not clock.done or self.running:  # not resumed yet
+        if not self.checkpoints or not loop.of.steps or not clock.done or self.running:  # `running`: not resumed yet
             return
         spread = kept & self.database.on_partitions.keys()
         if self.checkpoints.is_late() or spread and clock.done % self.run.config.checkpoint_interval == 0:

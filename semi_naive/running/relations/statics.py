@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 @dataclass
 class Statics:
     """The indexes that one stratum reads of relations of other strata. map: the bucket map of partitioned indexes; hubs: the
-    maps of indexes in which the buckets of hubs are split, and their buckets to be copied.
+    maps of indexes in which the buckets of hubs are split, and their buckets to be copied; replicated: the blocks of an index
+    that every host has; partitioned: relations with their indexes on the partitions, by name.
     """
 
     database: Database
@@ -73,7 +74,8 @@ class Statics:
         return relation.index(index[1]) if relation else None
 
     def _reuse_scanned_index(self, body: PlannedBody) -> None:
-        """Let a body that scans a partitioned relation read an existing index in place of a missing one."""
+        """Let a body that scans a partitioned relation read an existing index in place of a missing one: a scan of all tuples
+        needs no order."""
         scan = next((step for step in body.derivation.steps if isinstance(step, Join)), None)
         if scan is None or scan.part != "share" or scan.keys or (scan.relation, scan.order) not in self.placing.partitioned:
             return
