@@ -22,7 +22,7 @@ class Operator:
 
     schema: the names of the columns, for users; operators refer to columns by position.
     held: the tuples if they are known: a `Table` of this process, a Spark DataFrame, or an `Answer` on the partitions.
-    result: the `Result` of the program that computed them.
+    result: the `Result` of the program that computed them; closed: they are released, and cannot be read any more.
     """
 
     schema: Schema
@@ -160,6 +160,7 @@ class GroupBy(Operator):
         body = rules.atom(source, self.inputs[0].schema)
         # the group of no columns exists without a tuple
         groups = Conjunction(body.literals if self.by else [], [body.terms[column] for column in self.by])
+        # columns that may overflow
         sums = [n for n, (op, _) in enumerate(self.wanted, len(self.by)) if op == "sum" and self.schema.kinds[n] != Kind.FLOAT]
         if sums:
             return self._with_sums(rules, name, groups, sums)

@@ -64,7 +64,7 @@ def reachability_shape(stratum: Stratum, database: "Database", config: "Config")
     if (form := form_of(steps[0], name)) is None:
         return None
     form_name, edges = form
-    # pairs without a rule are not made of edges
+    # pairs that are given as facts need not be paths
     copied, facts = copied_by(bases), name in database.on_partitions or database.tables[name].count
     closure = bool(copied) and not facts and edges in (copied, name)  # path-path follows the relation itself
     # With max_iterations, path-path would be evaluated as another rule, whose iterations reach less far.

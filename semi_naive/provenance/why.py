@@ -326,7 +326,7 @@ class Why:
 
     def _as_constants(self, rules: tuple[Rule, ...], bound: dict[str, int]) -> dict[str, Const]:
         """Return the values of the variables of rules, given as 64 bits, as constants, without records of unknown types."""
-        key = tuple(map(id, rules))
+        key = tuple(map(id, rules))  # `instances` keeps the rules alive, so that no id is used twice
         if key not in self.variables_of:
             self.variables_of[key] = types_of_variables(rules, self.instances.database.program.relations, self.types)
         types = self.variables_of[key]

@@ -113,7 +113,7 @@ class _StepDescriber:
             case Aggregated(literal=ir.Aggregate() as literal) | Gather(literal=ir.Aggregate() as literal):
                 yield self._aggregate(literal, step.outer, step.bound)
             case Folded():
-                yield from (self._aggregate(literal, step.keys, False) for literal in step.literals)
+                yield from (self._aggregate(literal, step.keys, bound=False) for literal in step.literals)
             case Streamed():
                 yield f"   each {spoken_name(step.relation)}, as it is made"
             case Extreme():

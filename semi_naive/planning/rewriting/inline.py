@@ -157,7 +157,8 @@ def without_repetitions(body: tuple) -> tuple:
 
 
 def _alternatives(literal: ir.Literal, definitions: Definitions, taken: set[str]) -> list[tuple] | None:
-    """Return the bodies that replace a literal, which holds if one of them does; None if there are no such bodies."""
+    """Return the bodies that replace a literal, which holds if one of them does; None if there are no such bodies. taken: names
+    of variables in use, to which new ones are added."""
     if isinstance(literal, ir.Aggregate):
         return [(replace(literal, body=body),) for body in _bodies(literal.body, definitions, taken)]
     if isinstance(literal, ir.Atom) and literal.relation in definitions:

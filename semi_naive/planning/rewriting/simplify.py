@@ -96,7 +96,7 @@ def without_repetition(rules: list[ir.Rule]) -> list[ir.Rule]:
             kept.append(rule)
             continue
         text = rewrite.canonical(rule)
-        if text not in texts or rewrite.has_autoinc(rule):
+        if text not in texts or rewrite.has_autoinc(rule):  # each copy of a rule with autoinc() counts anew
             kept.append(rule)
         texts.add(text)
     return kept
@@ -205,7 +205,7 @@ def _first_alias(body: tuple, fixed: set[str]) -> tuple[int, dict[str, ir.Term]]
     fixed = fixed | rewrite.results_of(body) if equations else fixed
     for index, literal in equations:
         sides = (literal.left, literal.right)
-        both_ways = (sides[::-1], sides) if _is_generated(literal.right) else (sides, sides[::-1])
+        both_ways = (sides[::-1], sides) if _is_generated(literal.right) else (sides, sides[::-1])  # generated names go first
         for var, term in both_ways:
             if isinstance(var, ir.Var) and var.name not in fixed and _is_alias(var, term, literal.kind):
                 return index, {var.name: term}

@@ -136,7 +136,7 @@ class VersionCutter:
         move = Move(self._columns(keyed, keep), to, tuple(range(keys)), partial=partial)
         self.moves.append(move)
         self.segments.append([])
-        if partial is None:
+        if partial is None:  # else `_gather` begins it, with the bindings that have waited
             self._begin_segment(move.names)
         return move
 

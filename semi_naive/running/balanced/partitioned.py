@@ -143,7 +143,7 @@ class Partitioned:
         for name in dealt:
             del self.database.on_partitions[name]
         for part in ("full", "delta"):
-            to_deal: dict = dealt if part == "delta" else {}  # by relation, see `SendToIndexes`
+            to_deal: dict = dealt if part == "delta" else {}  # by relation, see `SendToIndexes`; dealt facts are all new
             for name in self.stratum.relations:
                 table = self.database.tables[name]
                 if part == "delta" and self.iteration == 0:  # the facts are still in `new`

@@ -100,7 +100,7 @@ class Reaching:
         nodes = self._share("nodes", graph.values)
         if base is None:
             firsts, bases, carried, group_values = indptr, targets, nodes, graph.values
-            groups = np.flatnonzero(np.diff(indptr.open()))
+            groups = np.flatnonzero(np.diff(indptr.open()))  # a node without edges reaches nothing
         else:
             group_values, starts, ends = self._group_by_value(*base)
             firsts, bases = self._share("firsts", starts), self._share("bases", ends)

@@ -37,7 +37,7 @@ class Recovery:
     checkpoints: "Checkpoints | None" = None  # of the run, if it makes any
 
     def __post_init__(self):
-        """Resume from the checkpoint, if there is one."""
+        """Resume from the checkpoint, if there is one. facts: the tables before any rule runs, for `reset_to_facts`."""
         self.database, self.cluster = self.run.database, self.run.cluster
         if self.run.config.checkpoint_dir:
             from semi_naive.running.progress.checkpoint import Checkpoints

@@ -63,6 +63,7 @@ def split_hubs(work: SampledWork, fixed: dict[Index, PartitionedIndex | None], t
         homes, partitions = list(work.map.homes), work.map.partitions
         for bucket in np.flatnonzero(states[number] == SPLIT).tolist():
             homes[bucket] = tuple((homes[bucket][0] + i) % partitions for i in range(partitions))
+        # copies serve searches only, not scans
         copied = np.flatnonzero(states[number] == COPIED).tolist() if number in work.searched else []
         hubs_of_indexes[name] = Hubs(replace(work.map, homes=tuple(homes)), copied, work.counts(name, states[number] == SPLIT))
     return {name: hubs for name, hubs in hubs_of_indexes.items() if name not in fixed}
