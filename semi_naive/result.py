@@ -96,7 +96,7 @@ class Closure(Answer):
         if self._names is not None:
             import pyarrow.compute as pc
 
-            vertex = pc.index(self._names, vertex).as_py()
+            vertex = pc.index(self._names, vertex).as_py()  # -1 for none
         if self._vertices is not None:
             found = np.flatnonzero(self._vertices == vertex)
             vertex = int(found[0]) if found.size else -1

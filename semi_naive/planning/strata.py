@@ -45,6 +45,7 @@ def strata(program: ir.Program) -> list[Stratum]:
     """Return the strata of a program in an order of evaluation; every relation is in one. Raises ProgramError for a cycle
     through a negation or an aggregation."""
     read = [edge for rule in program.rules for edge in rule_edges(rule)]
+    # these are complete before a loop selects the keys or the step of its first round
     read += [Edge(now, before) for loop in program.loops for now in loop.agenda for before in loop.prerequisites]
     edges = read + joint_edges(program)
     groups = strong_components(program.relations, edges)

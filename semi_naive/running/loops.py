@@ -91,7 +91,7 @@ def _alternating(loop: Loop, database: Database) -> Iterator[int]:
         for known, name in loop.pairs:
             _pass_on(known, name, database)
         yield number
-        if all(database.count(name) <= database.count(known) for known, name in loop.pairs):
+        if all(database.count(name) <= database.count(known) for known, name in loop.pairs):  # true ones are never lost
             return
 
 
@@ -110,7 +110,7 @@ def undefined_warnings(loops: Iterable[StratumLoop], database: Database) -> list
     program = database.program
     written = {directive.relation for directive in program.directives if directive.kind in ("output", "printsize")}
     warnings = []
-    for _, name in (pair for loop in loops if not loop.of.agenda for pair in loop.of.pairs):
+    for _, name in (pair for loop in loops if not loop.of.agenda for pair in loop.of.pairs):  # alternating fixpoints
         count = database.count(f"{name}@possible") - database.count(name)
         if count and name in written and f"{name}.undefined" not in written:
             warnings.append(
@@ -163,7 +163,7 @@ class _Keys:
         return self._numbers(needs.of, columns[:width]), self._numbers(needs.on, columns[width:])
 
     def _numbers(self, name: str, columns: np.ndarray) -> np.ndarray:
-        """Return the numbers of keys, columns (width, n), of a relation."""
+        """Return the numbers of keys, columns (width, n), of a relation; each is one of its `rows`."""
         size = self.rows[name].shape[1]
         codes = _row_codes(np.concatenate([self.rows[name], columns], axis=1))
         own_codes, wanted_codes = codes[:size], codes[size:]

@@ -52,7 +52,7 @@ class BigJoinCompiler:
             if name := self._next():
                 self._bind(name)
                 self.compiler.apply_ready()
-        choose.cap(most_bindings, log_length)
+        choose.cap(most_bindings, log_length)  # at most the worst case of the whole core
 
     def _start(self, first: int) -> int:
         """Return the place of the atom to join alone: the one that contains the longest prefix of a given order of variables;

@@ -165,7 +165,7 @@ class Compiler:
         # a variable or a column is dropped
         may_repeat = not self.every and (self.bound - live or len(binds) < len(order) - len(keys))
         step = steps.Join(atom.relation, part, order, key_terms, binds, frozenset(live), self.every)
-        step.projected = order == used and number in self.parts and len(used) < len(atom.args)
+        step.projected = order == used and number in self.parts and len(used) < len(atom.args)  # of a recursive relation
         step.least, step.greatest = bounds[1:] if bounds else ((), ())
         step.composed = self._composition(keys, binds, live, atom)
         if atom.relation in self.streams:
@@ -437,6 +437,7 @@ class Compiler:
         compiler.core = None if whole or len(body) < 2 else self.choose_inner_core(body, set(outer))
         compiler.made_content = {name: term for name, term in self.made_content.items() if name in outer}
         compiler.streams = self.streams
+        # a user-defined aggregate, which has an `init`, takes each value by itself
         compiler.weighs = not whole and self.placing is NOWHERE and literal is not None and literal.init is None
         group = {steps.GROUP} & outside  # bindings that wait for a `Gather` have no number of a group
         inner = compiler.compile(body, start={*outer} | group, outside=outside)

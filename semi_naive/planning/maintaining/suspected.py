@@ -48,7 +48,7 @@ def suspected(rule: Rule, with_facts: set[str], best: Container[str]) -> Rule:
     p:(x, @1) :- e-(x, _), p(x, @1).
     """
     head, exact = rule.head, is_exact(rule)
-    body = rule.body if exact else tuple(filter(has_simple_arguments, positive_atoms(rule.body)))
+    body = rule.body if exact else tuple(filter(has_simple_arguments, positive_atoms(rule.body)))  # a weaker body suspects more
     bound = None if exact else {term for atom in body for term in atom.args}
     terms = tuple(_searchable(place, term, bound) for place, term in enumerate(head.args))
     conditions: list[Literal] = []

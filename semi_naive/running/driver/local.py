@@ -175,7 +175,7 @@ class Local:
         which do not use the tables of this process. In a session, the machine also reads tables of other strata by rows."""
         if self.for_driver and (in_tasks or self.charges_for_indexes):
             self.for_driver = False
-            self.bodies.clear()
+            self.bodies.clear()  # they were planned for the driver
         self._plan(self.delta_versions)
         return [(version.rule, version.delta_relation, self._body(*version)) for version in self.delta_versions]
 

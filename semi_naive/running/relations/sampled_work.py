@@ -165,7 +165,7 @@ class SampledWork:
 
 
 class _SampleWalk:
-    """The run of one body on a sample. batch: the bindings, with all their variables; parents: see `Arrival`."""
+    """The run of one body on a sample. batch: the bindings, with all variables; weight, parents, made_in: see `Arrival`."""
 
     def __init__(self, work: SampledWork, body: PlannedBody):
         self.work, self.database, self.steps, self.rule = work, work.database, body.derivation.steps, body.rule
@@ -216,6 +216,7 @@ class _SampleWalk:
         for index in self.work.indexes:
             if index[0] == scan.relation and index[1][0] == column:
                 ours, theirs = self.work.numbers[index], self.work.numbers[first.relation, first.order]
+                # buckets of both are split alike, so that the scanned tuples stay in place
                 self.work.united[self.work.united == self.work.united[ours]] = self.work.united[theirs]
                 return index
         return None
