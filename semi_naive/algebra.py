@@ -46,6 +46,8 @@ class Conjunction:
 class Rules:
     """The program that computes the expression `root`.
 
+    relations, rules: those of the program so far; `declared` adds a relation, and `add` a rule.
+
     given: the node (`semi_naive.operators`) of each relation whose tuples are known.
     beyond: for each relation of groups with overflowing sums, the sum's name and the schema of the groups.
     """
@@ -55,8 +57,9 @@ class Rules:
         self.rules: list[ir.Rule] = []
         self.given: dict[str, Any] = {}
         self.beyond: dict[str, tuple[str, Schema]] = {}
-        self._names: dict[object, str] = {}
+        self._names: dict[object, str] = {}  # by node, the relation that has its tuples
         self._variables = 0
+        # by node, the number of nodes that read it: `body` makes one that is read twice a relation
         self._uses = Counter(node for parent in _nodes(root) for node in parent.inputs)
         self._define(root, self.declared(ANSWER, root.schema))
 
@@ -114,7 +117,7 @@ class Rules:
         taken, names = set(labels.values()), {}
         for variable, term in variables_of(rule).items():
             label = labels.get(variable) or variable.partition(".")[0]
-            label = fresh(label, taken) if label in taken and variable not in labels else label
+            label = fresh(label, taken) if label in taken and variable not in labels else label  # columns name head variables
             taken.add(label)
             names[variable] = Var(label, term.kind)
         rule = substitute(rule, names)

@@ -163,6 +163,7 @@ def evaluate_closure(
         entries["input"] = {"nodes": values.size}
     else:
         facts = graph.pairs
+    # the program has its rule, and a run would report the setting as unused; a required plan leaves nothing in the driver
     settings = {"rule": Config.rule} | ({} if plan == "auto" else {"local_tuples": 0})
     with showing(progress, "closure", "closure") as births.forward:
         result = closure_program(config.rule, kind).run(
@@ -218,7 +219,7 @@ def dense_ids(pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _only_stratum(record: dict, config: Config, entries: dict, births: Births) -> dict:
     """Return the record of a closure, given the record of its program, complete or not. entries: further entries of the record,
     which replace its own."""
-    stratum = (record["strata"] or [{"plan": "running", "reason": ""}])[-1]
+    stratum = (record["strata"] or [{"plan": "running", "reason": ""}])[-1]  # none before it begins
     trace = stratum.get("trace") or births.trace() | {"started": record["started"]}
     trace = trace | {"plan": stratum["plan"], "reason": stratum["reason"]} | entries
     trace |= {"rule": config.rule, "config": config.to_json()} | {name: record[name] for name in ("seconds", "account")}
@@ -250,7 +251,7 @@ def choose_closure_plan(plan: str, config: Config, edges: int | None = 0) -> tup
         return "balanced", "only the balanced plan has anything to checkpoint"
     if edges is None:
         return "auto", ""
-    if 8 * edges > config.replicate_bytes:
+    if 8 * edges > config.replicate_bytes:  # a pair is one word of 8 bytes
         return "balanced", f"{quantity(edges, 'edge')} are too many to replicate on every host"
     carried = "x" if config.rule == "path-edge" else "z"
     return "decomposed", f"{config.rule} carries {carried} unchanged and the edges fit every host: no shuffle is needed"

@@ -144,7 +144,7 @@ class Config:
             accepted = (value is None and name in optional) or (value is not None and holds(value))
         except TypeError:
             accepted = False
-        if not accepted or isinstance(value, bool):
+        if not accepted or isinstance(value, bool):  # True is an int to Python, and a number is expected
             raise ValueError(f"Config.{name} is {value!r}: expected {expected}")
 
     def with_options(self, options: dict) -> "Config":

@@ -22,7 +22,7 @@ class Operator:
 
     schema: the names of the columns, for users; operators refer to columns by position.
     held: the tuples if they are known: a `Table` of this process, a Spark DataFrame, or an `Answer` on the partitions.
-    result: the `Result` of the program that computed them.
+    result: the `Result` of the program that computed them; closed: they are released, and cannot be read any more.
     """
 
     schema: Schema
@@ -158,7 +158,9 @@ class GroupBy(Operator):
     def define(self, rules: Rules, name: str) -> None:
         source = rules.named(self.inputs[0])
         body = rules.atom(source, self.inputs[0].schema)
+        # the group of no columns exists without a tuple
         groups = Conjunction(body.literals if self.by else [], [body.terms[column] for column in self.by])
+        # columns that may overflow
         sums = [n for n, (op, _) in enumerate(self.wanted, len(self.by)) if op == "sum" and self.schema.kinds[n] != Kind.FLOAT]
         if sums:
             return self._with_sums(rules, name, groups, sums)
@@ -190,6 +192,7 @@ class GroupBy(Operator):
         columns, kinds = list(self.schema.columns[:width]), list(self.schema.kinds[:width])
         for n, (op, column) in enumerate(self.wanted, width):
             label = self.schema.columns[n]
+            # only sums are split
             for part, half in [(f"{label}.high", "bshr"), (f"{label}.low", "band")] if n in sums else [(label, "")]:
                 columns.append(part)
                 kinds.append(self.schema.kinds[n])

@@ -73,6 +73,7 @@ class Closure(Answer):
         """Return the converter of tuples to Arrow, which replaces numbers by the graph's vertices."""
         vertices, names = self._shared if for_tasks else (self._vertices, self._names)
         converter = replace(super()._converter(for_spark, for_tasks), vertices=vertices)
+        # named vertices are symbols to the converter, and their numbers the ids of these
         return converter if names is None else replace(converter, values=VertexNames(names))
 
     @cached_property
@@ -95,7 +96,7 @@ class Closure(Answer):
         if self._names is not None:
             import pyarrow.compute as pc
 
-            vertex = pc.index(self._names, vertex).as_py()
+            vertex = pc.index(self._names, vertex).as_py()  # -1 for none
         if self._vertices is not None:
             found = np.flatnonzero(self._vertices == vertex)
             vertex = int(found[0]) if found.size else -1

@@ -92,6 +92,7 @@ class _Line:
             self.text += f"<: {self._name(definition, 'a type')}"
             return self._node(syntax.SubtypeDecl, 0, name, definition)
         pairs = _pairs(definition)
+        # a branch has fields, and a field the name of a type
         if pairs and not any(isinstance(pair[1], str) for pair in pairs if len(pair) == 2):
             self.text += "= "
             return self._node(syntax.SumDecl, 0, name, self._write_all(pairs, self._branch_decl, " | "))
@@ -161,6 +162,7 @@ class _Line:
             raise self._error(data, 'a literal: (relation, term, …), ("!", relation, term, …) or (op, term, term)')
         if data[0] == "!":
             self.text += "!"
+            # ("!", (relation, …)) or ("!", relation, …)
             inner = data[1] if len(data) == 2 and isinstance(data[1], (tuple, list)) else data[1:]
             return self._node(syntax.Negation, begin, self._literal(inner))
         if data[0] in COMPARED or data[0] in TESTS:

@@ -27,7 +27,7 @@ class Sandbox:
 
     def holds(self, path: str) -> bool:
         """True if a path, and everything below it if it is a folder, is inside the sandbox. URIs are not."""
-        if path == ":memory:":
+        if path == ":memory:":  # SQLite's name for a database without a file
             return True
         if "://" in path or path.startswith("file:") or "\0" in path:
             return False

@@ -44,6 +44,7 @@ def simulate_program(program, facts, ranks: int, config: Config | None = None, m
     """
     if not isinstance(ranks, int) or not 1 <= ranks <= MAX_RANKS:
         raise ValueError(f"ranks is {ranks!r}: expected a whole number from 1 to {MAX_RANKS:,} for a program")
+    # so that the record has every stratum by rank, and every iteration by itself
     given = {"local_tuples": 0, "run_ahead": 0} | options
     config = (config or Config()).with_options(given | {"partitions": ranks})
     machine = machine or Machine()

@@ -81,7 +81,7 @@ class Replayable:
         if config.rule == "path-path":
             raise ValueError("only rules that carry a column are simulated, path-edge and edge-path: path-path carries none")
         graph = relabel(intern(as_edges(source).pairs))
-        graph = graph.reversed() if config.rule == "edge-path" else graph
+        graph = graph.reversed() if config.rule == "edge-path" else graph  # it is path-edge along reversed edges
         shift = np.uint64(max(1, (graph.domain - 1).bit_length()))
         born_by_iteration = births(*adjacency(graph), int(shift), config.max_iterations or graph.domain + 1)
         return cls(born_by_iteration, graph.sources << shift | graph.targets, graph.domain, config)

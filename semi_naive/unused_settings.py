@@ -58,7 +58,7 @@ def unused_settings(config: Config, plans: Iterable[str], rules: tuple[NoEffect,
     ['the setting checkpoint_interval has no effect: no checkpoint_dir is given']
     """
     remaining, notes, used = [*changed_settings(config)], [], set(plans)
-    for rule in rules if used else ():
+    for rule in rules if used else ():  # nothing was evaluated: nothing can be told
         names = [name for name in remaining if name in rule.settings and rule.holds(config, used)]
         remaining = [name for name in remaining if name not in names]
         if names:

@@ -56,9 +56,10 @@ def carried(stratum: Stratum, relations: dict[str, Relation]) -> Carried:
     candidates = {name: frozenset(range(relations[name].arity - bool(relations[name].lattice))) for name in stratum.relations}
     first, lost = stratum.relations[0], None
     choices: list[dict[str, int]] = []
-    for column in sorted(candidates[first]):
+    for column in sorted(candidates[first]):  # a choice has one column of every relation, so those of the first suffice
         choice, losing_rule = _carried_columns(candidates | {first: frozenset([column])}, recursive)
         lost = lost or losing_rule
+        # a column can be carried for one choice only
         if choice and not any(choice[name] == other[name] for other in choices for name in names):
             choices.append(choice)
     if not recursive or not choices:
@@ -85,7 +86,7 @@ def _carried_columns(
         return {name: column for name, (column,) in candidates.items()}, None
     choices = [candidates | {ambiguous: frozenset([column])} for column in sorted(candidates[ambiguous])]
     results = [_carried_columns(choice, recursive) for choice in choices]
-    return next(((columns, lost) for columns, lost in results if columns), results[0])
+    return next(((columns, lost) for columns, lost in results if columns), results[0])  # all fail: report the first
 
 
 def _equal_columns(head: Atom, atom: Atom, candidates: dict[str, frozenset[int]]) -> list[tuple[int, int]]:

@@ -44,7 +44,7 @@ class ReachabilityShape:
 
     def large(self, database: "Database", config: "Config") -> bool:
         """True if the closure is worth a job before the driver has tried: with many edges, and many more expected pairs."""
-        if not self.closure or config.local_tuples == 0:
+        if not self.closure or config.local_tuples == 0:  # with 0 the driver never tries
             return self.closure
         if database.count(self.edges) <= MIN_JOB_EDGES:
             return False
@@ -64,8 +64,9 @@ def reachability_shape(stratum: Stratum, database: "Database", config: "Config")
     if (form := form_of(steps[0], name)) is None:
         return None
     form_name, edges = form
+    # pairs that are given as facts need not be paths
     copied, facts = copied_by(bases), name in database.on_partitions or database.tables[name].count
-    closure = bool(copied) and not facts and edges in (copied, name)
+    closure = bool(copied) and not facts and edges in (copied, name)  # path-path follows the relation itself
     # With max_iterations, path-path would be evaluated as another rule, whose iterations reach less far.
     if form_name == "path-path" and (not closure or config.max_iterations):
         return None
@@ -86,6 +87,7 @@ def form_of(rule: Rule, name: str) -> tuple[str, str] | None:
     relation `name`, with its atoms in any order; None for a rule of another form."""
     if step := step_of(rule, {name}):
         carried, edges, backwards = step
+        # the other walks follow the inverse of the edges
         return (("path-edge", "edge-path")[carried], edges) if backwards == bool(carried) else None
     if len(rule.body) != 2 or not has_pairs_only(rule) or {atom.relation for atom in rule.body} != {name}:
         return None

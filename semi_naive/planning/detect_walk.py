@@ -32,7 +32,7 @@ def walk_of(local: "Local", config: "Config") -> LinearWalk | None:
     columns, or may not run ahead by the settings. local: the evaluation of the stratum in the driver."""
     if not local.recursive or len(local.stratum.relations) != 1 or local.limits:
         return None
-    if not config.run_ahead or config.policy == "paper":
+    if not config.run_ahead or config.policy == "paper":  # the paper does not run ahead
         return None
     (name,) = local.stratum.relations
     steps_of_rules = [step_of(rule, {name}) for rule in local.recursive_rules]

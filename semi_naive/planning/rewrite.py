@@ -159,7 +159,7 @@ def connected(nodes: Iterable) -> list[list[int]]:
 
 def connected_with(node, literals: Sequence) -> list:
     """Return the literals that variables connect with a node, directly or through other literals."""
-    first, *_ = connected([node, *literals])
+    first, *_ = connected([node, *literals])  # groups are sorted: the first one has place 0, the node
     return [literals[place - 1] for place in first[1:]]
 
 
@@ -177,7 +177,7 @@ def is_plain(rule: ir.Rule) -> bool:
 def part_of(rule: ir.Rule, atoms: Iterable[ir.Atom]) -> tuple[tuple[ir.Literal, ...], dict[str, ir.Var], tuple[ir.Var, ...]]:
     """Return the part of a rule's body that joins some of its atoms: (the atoms and the filters on their variables, in the
     order of the body; their variables; those that the rest of the rule needs)."""
-    joined = {*map(id, atoms)}
+    joined = {*map(id, atoms)}  # by identity, as a body may have equal literals
     joined_variables = variables_of([literal for literal in rule.body if id(literal) in joined])
     filters = (literal for literal in rule.body if isinstance(literal, ir.Compare | ir.Test))
     joined |= {id(literal) for literal in filters if variables_of(literal).keys() <= joined_variables.keys()}

@@ -45,6 +45,7 @@ def strata(program: ir.Program) -> list[Stratum]:
     """Return the strata of a program in an order of evaluation; every relation is in one. Raises ProgramError for a cycle
     through a negation or an aggregation."""
     read = [edge for rule in program.rules for edge in rule_edges(rule)]
+    # these are complete before a loop selects the keys or the step of its first round
     read += [Edge(now, before) for loop in program.loops for now in loop.agenda for before in loop.prerequisites]
     edges = read + joint_edges(program)
     groups = strong_components(program.relations, edges)
@@ -54,7 +55,7 @@ def strata(program: ir.Program) -> list[Stratum]:
     rules = defaultdict(list)
     for rule in program.rules:
         rules[rule.head.relation].append(rule)
-    recursive = recursive_relations(groups, read)
+    recursive = recursive_relations(groups, read)  # relations that are only evaluated together are not recursive
     return [Stratum(group, [r for name in group for r in rules[name]], not recursive.isdisjoint(group)) for group in groups]
 
 

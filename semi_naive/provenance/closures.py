@@ -64,7 +64,7 @@ class Paths:
         front, seen = np.array([first]), np.empty(0, np.int64)
         while front.size:
             ends, begins = self._next_edges(front, column)
-            places = np.minimum(np.searchsorted(seen, ends), max(0, seen.size - 1))
+            places = np.minimum(np.searchsorted(seen, ends), max(0, seen.size - 1))  # the last for ends beyond all
             unseen = seen[places] != ends if seen.size else True
             is_first = np.diff(ends, prepend=ends[:1] - 1) != 0  # `ends` is ascending, with duplicates
             new = unseen & is_first
@@ -77,7 +77,7 @@ class Paths:
         ends, begins = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         for block in self.edges.blocks("all", (column, 1 - column)):
             lows, highs = block.ranges([front], front.size)
-            rows, positions, _, _ = kernels.expand_some(lows, highs, 0, 0, int((highs - lows).sum()))
+            rows, positions, _, _ = kernels.expand_some(lows, highs, 0, 0, int((highs - lows).sum()))  # all pairs
             ends.append(block.column(1, positions))
             begins.append(front[rows])
         order = np.argsort(np.concatenate(ends), kind="stable")
@@ -95,6 +95,7 @@ class Paths:
                 proof[node] = instance = _instance(self.base, first, last)
                 proof |= dict.fromkeys(instance.premises)
                 continue
+            # path-path: halves, for the least height
             middle = {"path-edge": high - 1, "edge-path": low + 1}.get(self.form, (low + high) // 2)
             proof[node] = instance = _instance(self.step, first, last, vertices[middle])
             if self.form != "path-edge":

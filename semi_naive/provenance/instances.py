@@ -91,6 +91,7 @@ class Instances:
     spread: relations on the partitions, which are collected when their tuples are searched.
 
     rules: the `InstanceRule`s of each relation. facts: the facts in the program's text. inlined: the inlined relations.
+    database: the tables, and for each relation `name:` and each rule `name:number`, which `_InstanceEvaluation` fills.
     """
 
     def __init__(self, program: Program, tables: dict[str, Any], values: Values, spread: dict[str, Any] | None = None):
@@ -127,9 +128,8 @@ class Instances:
         self.facts = {node for rule in facts for node in self._tuples_of_atom(rule.head, {}, 1)}
         all_rules = [entry.rule for entries in self.rules.values() for entry in entries]
         indexes = Indexes({name: relation.arity for name, relation in relations.items()})
-        self._local = _InstanceEvaluation(
-            Stratum(tuple(rule.head.relation for rule in all_rules), all_rules, False), 0, self.database, indexes, Profile()
-        )
+        stratum = Stratum(tuple(rule.head.relation for rule in all_rules), all_rules, recursive=False)
+        self._local = _InstanceEvaluation(stratum, 0, self.database, indexes, Profile())
 
     def of(self, name: str, rows: Iterable[Row]) -> Iterator[tuple[Row, Instance]]:
         """Yield (tuple, instance) for each instance that derives one of some tuples of a relation."""
@@ -145,7 +145,7 @@ class Instances:
             for head, instance in zip(heads, instances, strict=True):
                 if entry.free:
                     yield from ((row, instance) for row in _matching_heads(head, entry.free, searched))
-                elif head in searched:
+                elif head in searched:  # a computed term is searched as `_`, which finds other heads, too
                     yield head, instance
 
     def _tuples_of_atom(self, atom: Atom, bound: dict[str, np.ndarray], size: int) -> list[Node]:
@@ -211,7 +211,7 @@ class _InstanceEvaluation(Local):
         tuples.advance()
         derived = tables[rule.head.relation] = Table(len(rule.head.args))
         self.tables = {rule.head.relation: derived}
-        self._plan([(rule, 0, {0: "delta"}, 0)])
+        self._plan([(rule, 0, {0: "delta"}, 0)])  # the first atom, `name:`, has only a delta: the given tuples
         self._derive(rule, 0, {0: "delta"}, 0)
         derived.settle()
         return [np.ascontiguousarray(column) for column in derived.columns()], derived.count
@@ -232,6 +232,7 @@ def instance_rule(rule: Rule, number: int, name: str, relations: dict[str, Relat
     >>> print(instance_rule(Rule(Atom("p", (x, z)), (Atom("p", (x, y)), Atom("e", (Wild(), z)))), 1, "p:0", known).rule)
     p:0(x, z, x, z, y, ?::1_0) :- p:(x, z), p(x, y), e(?::1_0, z).
     """
+    # not the names of `with_names`, which it may have
     body = tuple(_without_wildcards(literal, place, relations, "?::") for place, literal in enumerate(rule.body))
     atoms = tuple(literal for literal in body if isinstance(literal, Atom))
     # a counter's values of the run are not known: its equations are dropped, and the variable is bound by the head's tuple
@@ -244,6 +245,7 @@ def instance_rule(rule: Rule, number: int, name: str, relations: dict[str, Relat
         term if isinstance(term, Const) or isinstance(term, Var) and (inlined or term.name in bound) else Wild()
         for term in rule.head.args
     )
+    # a free column's 0 is not compared: `_matching_heads`
     terms = tuple(Const(0, Kind.NUMBER) if place in free else term for place, term in enumerate(rule.head.args))
     searched = Atom(f"{rule.head.relation}:", patterns)
     variables = tuple(dict.fromkeys(_outer_variables((searched, *body))))

@@ -98,11 +98,13 @@ class Search:
         order = np.argsort(premises, kind="stable")
         begins = np.searchsorted(premises[order], np.arange(len(self.ids) + 1))
         proven, chosen = np.zeros(len(self.ids), np.bool_), np.full(len(self.ids), -1)
+        # ready: instances whose premises are all proven
         new, ready, height = np.array(self.facts, np.int64), np.flatnonzero(unproven == 0), 0
         while new.size or ready.size:
             proven[new] = True
             if proven[0]:
                 return height, chosen
+            # all: for each new tuple, its uses
             _, positions, _, _ = kernels.expand_some(begins[new], begins[new + 1], 0, 0, order.size)
             users_of_new = users[order[positions]]
             np.subtract.at(unproven, users_of_new, 1)

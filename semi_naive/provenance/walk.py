@@ -40,9 +40,11 @@ class WalkEnd:
 
 
 class BodyWalk:
-    """Walks of one rule over a database's tables. paths: returns the `Paths` of a relation, None if it is no closure.
+    """Walks of one rule over a database's tables. paths: returns the `Paths` of a relation, None if it is no closure: they give
+    pairs of a closure whose table is not in this process.
 
-    computed: the head's computed arguments, by the variables that stand for their values.
+    computed: the head's computed arguments, by a generated variable for each: `start` binds it to the tuple's value, and
+    `_ordered` compares it with the argument.
     """
 
     def __init__(self, rule: Rule, database: Database, paths: Callable[[str], Paths | None]):
@@ -116,7 +118,7 @@ class BodyWalk:
         """Return the steps of a literal for bindings of some variables; None if it needs other variables."""
         used_elsewhere = {*bound, *self._others(literal)}
         if isinstance(literal, Atom):
-            used_elsewhere |= names_of_variables(literal)
+            used_elsewhere |= names_of_variables(literal)  # an atom keeps all its values, as they are shown
         compiler = Compiler(self.rule, Greedy(self.database, {}), self.indexes.order_for, {})
         try:
             return compiler.compile((literal,), start=bound, outside=used_elsewhere)

@@ -69,6 +69,7 @@ class Why:
     named: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self):
+        """Open the tables, and make the rules that find instances. paths: by relation, the results of `_paths` so far."""
         self.program = with_whole_steps(self.program)
         self.given = {name: settled(snapshot(table)) for name, table in self.given.items()}
         missing = self.program.relations.keys() - self.tables.keys() - self.spread.keys()
@@ -271,7 +272,7 @@ class Why:
             order = *key, *(place for place in range(relation.arity) if place not in key)
             for block in self.tables[name].blocks("all", order):
                 lows, highs = block.ranges([np.array([row[place]]) for place in key], 1)
-                if highs[0] > lows[0]:
+                if highs[0] > lows[0]:  # the absent tuple's key is there, with another value
                     bits = tuple(int(block.column(order.index(place), lows)[0]) for place in range(relation.arity))
                     [kept] = self._python(relation, [bits])
                     names = ", ".join(relation.attributes[place][0] for place in key)
@@ -325,7 +326,7 @@ class Why:
 
     def _as_constants(self, rules: tuple[Rule, ...], bound: dict[str, int]) -> dict[str, Const]:
         """Return the values of the variables of rules, given as 64 bits, as constants, without records of unknown types."""
-        key = tuple(map(id, rules))
+        key = tuple(map(id, rules))  # `instances` keeps the rules alive, so that no id is used twice
         if key not in self.variables_of:
             self.variables_of[key] = types_of_variables(rules, self.instances.database.program.relations, self.types)
         types = self.variables_of[key]

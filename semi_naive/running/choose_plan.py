@@ -101,7 +101,7 @@ def why_not_decomposed(stratum: Stratum, database, config: Config) -> str:
     """Return the reason why a stratum that can be decomposed should not be; "" if it should."""
     if config.checkpoint_dir:
         return "only the balanced plan has anything to checkpoint"
-    size = 8 * sum(database.count(name) for name in stratum.reads)
+    size = 8 * sum(database.count(name) for name in stratum.reads)  # a tuple takes one word of 8 bytes or more
     if size > config.replicate_bytes:
         return f"it reads {quantity(size, 'byte')}, and every host has room for copies of {config.replicate_bytes:,}"
     return ""

@@ -91,7 +91,7 @@ def _alternating(loop: Loop, database: Database) -> Iterator[int]:
         for known, name in loop.pairs:
             _pass_on(known, name, database)
         yield number
-        if all(database.count(name) <= database.count(known) for known, name in loop.pairs):
+        if all(database.count(name) <= database.count(known) for known, name in loop.pairs):  # true ones are never lost
             return
 
 
@@ -110,7 +110,7 @@ def undefined_warnings(loops: Iterable[StratumLoop], database: Database) -> list
     program = database.program
     written = {directive.relation for directive in program.directives if directive.kind in ("output", "printsize")}
     warnings = []
-    for _, name in (pair for loop in loops if not loop.of.agenda for pair in loop.of.pairs):
+    for _, name in (pair for loop in loops if not loop.of.agenda for pair in loop.of.pairs):  # alternating fixpoints
         count = database.count(f"{name}@possible") - database.count(name)
         if count and name in written and f"{name}.undefined" not in written:
             warnings.append(
@@ -129,7 +129,7 @@ def _level_by_level(loop: Loop, database: Database) -> Iterator[int]:
     levels = keys.levels()
     for known, _ in loop.pairs:
         database.clear(known)
-    for level in range(max(1, levels.max(initial=-1) + 1)):
+    for level in range(max(1, levels.max(initial=-1) + 1)):  # without keys, one round evaluates the strata, too
         keys.fill_due_keys(levels, level)
         yield level
         for known, name in loop.pairs:
@@ -137,7 +137,7 @@ def _level_by_level(loop: Loop, database: Database) -> Iterator[int]:
             database.tables[known].settle()
     for known, name in loop.pairs:
         database.on_partitions.pop(name, None)
-        database.tables[name] = snapshot(database.tables[known])
+        database.tables[name] = snapshot(database.tables[known])  # the tuples of all rounds, not of the last alone
 
 
 class _Keys:
@@ -152,7 +152,7 @@ class _Keys:
         self.names = [name for _, name in loop.pairs]
         self.rows = {name: database.columns(f"{name}@key") for name in self.names}
         ends = np.cumsum([0, *(rows.shape[1] for rows in self.rows.values())])
-        self.begins = dict(zip(self.names, ends.tolist(), strict=False))
+        self.begins = dict(zip(self.names, ends.tolist(), strict=False))  # the last of `ends` is the number of keys
         self.size = int(ends[-1])
         dependencies = [self._dependencies(needs) for needs in loop.needs]
         self.keys, self.needed = (np.concatenate(numbers) for numbers in zip(*dependencies, strict=True))
@@ -163,7 +163,7 @@ class _Keys:
         return self._numbers(needs.of, columns[:width]), self._numbers(needs.on, columns[width:])
 
     def _numbers(self, name: str, columns: np.ndarray) -> np.ndarray:
-        """Return the numbers of keys, columns (width, n), of a relation."""
+        """Return the numbers of keys, columns (width, n), of a relation; each is one of its `rows`."""
         size = self.rows[name].shape[1]
         codes = _row_codes(np.concatenate([self.rows[name], columns], axis=1))
         own_codes, wanted_codes = codes[:size], codes[size:]

@@ -136,6 +136,7 @@ class ProgramRun(RunState):
         """Return a relation with all attributes of its facts, also those that no rule reads."""
         pushed = self.compiled.pushdown.get(name)
         relation = pushed.relation if pushed else self.program.relations[name]
+        # the program's own setting takes precedence
         return replace(relation, null=self.config.null) if relation.null == ir.NULL_IS_ERROR != self.config.null else relation
 
     def load_constants(self, wanted: set[str] | None = None) -> None:
@@ -192,7 +193,7 @@ class ProgramRun(RunState):
 
     def _evaluate_loop(self, loop: StratumLoop) -> None:
         """Evaluate the strata of a loop, round after round."""
-        names = loop.remade(self.strata)
+        names = loop.remade(self.strata)  # each round derives these from their facts again
         clock = self.recovery.resume_loop(loop)
         for _ in rounds(loop.of, self.database, self.config.max_iterations, clock):
             self.recovery.before_step(loop, clock)
@@ -234,7 +235,7 @@ class ProgramRun(RunState):
         for name in stratum.relations:
             if name in self.given_from_outside and 0 < (table := self.database.tables[name]).count <= MAX_REMEMBERED_FACTS:
                 self.remembered_facts[name] = snapshot(table)
-        follows = any(self.program.relations[name].follows for name in stratum.relations)
+        follows = any(self.program.relations[name].follows for name in stratum.relations)  # it records iterations
         if not stratum.rules and not follows:
             for name in stratum.relations:
                 self.database.tables[name].settle()

@@ -90,7 +90,8 @@ class NumberFiles:
 
     def _by_windows(self, column: NumberFile, values: NumberFile, in_window, dtype) -> NumberFile:
         """Replace the numbers of a column by a pass over it for each window of `values`. in_window(begin of the window, window,
-        piece of the column) returns the places in the piece that it replaces, and their new numbers."""
+        piece of the column) returns the places in the piece that it replaces, and their new numbers. Each number belongs to
+        one window, so a pass keeps what earlier ones have replaced."""
         result: NumberFile | None = None
         for number, window in enumerate(values.pieces(self.window)):
             next_result = self.new(dtype)

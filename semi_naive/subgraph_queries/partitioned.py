@@ -113,6 +113,7 @@ class PartitionedGraph:
         for name in sorted(names - self.indexes.arities.keys()):
             if derived := name not in self.relations and name in DERIVED:
                 self._load(names_read(DERIVED[name]))
+            # all of DERIVED have three columns
             columns = np.empty((3, 0), np.int64) if derived else np.array(self.relations[name], np.int64)
             attributes = tuple((f"x{place}", Type("number", Kind.NUMBER)) for place in range(len(columns)))
             self.database.program.relations[name] = Relation(name, attributes)
@@ -126,7 +127,8 @@ class PartitionedGraph:
 
     def _derive(self, name: str) -> None:
         """Compute a relation of DERIVED by the balanced plan, and leave it on the partitions."""
-        local = Local(Stratum((name,), DERIVED[name], False), 0, self.database, self.indexes, Profile(), multiway="always")
+        stratum_of_rules = Stratum((name,), DERIVED[name], recursive=False)
+        local = Local(stratum_of_rules, 0, self.database, self.indexes, Profile(), multiway="always")
         stratum = Partitioned(local, self.database, self.cluster, self.config)
         stratum.begin(lambda stratum: False)
         stratum.settle()
@@ -139,6 +141,7 @@ class PartitionedGraph:
         rule = rule_of(query)
         bodies: dict[str, PlannedBody] = {}
         core = CyclicCore(frozenset(range(len(query.atoms))), "a pattern", apart=True, order=order)
+        # one version, without arguments: `partial` gives all
         (body,) = plan_all(partial(self._plan, bodies, rule, core), [()], bodies, self.indexes, self.placing)
         needed_indexes = keyed([body])
         if colocated := colocated_index(body, needed_indexes):
@@ -146,12 +149,12 @@ class PartitionedGraph:
             needed_indexes.setdefault(name, {index: keys})
         if self.split:
             self.statics.detect_hubs([body], needed_indexes, self.relations.keys() - self.database.on_partitions.keys())
-        self.statics.partition(needed_indexes, 0)
-        self.statics.prepare(body, 0)
+        self.statics.partition(needed_indexes, iteration=0)
+        self.statics.prepare(body, iteration=0)
         cutter = VersionCutter(0, rule, body, self.statics.partitioned, self.statics.map)
         version = replace(cutter.version(), answer="rows" if rows else "count")
         if not rows and version.segments[-1] and isinstance(last := version.segments[-1][-1], Intersect):
-            version.segments[-1][-1] = replace(last, listing=False)
+            version.segments[-1][-1] = replace(last, listing=False)  # survivors are counted, not written out
         return version
 
     def _plan(self, bodies: dict[str, PlannedBody], rule: Rule, core: CyclicCore) -> PlannedBody:

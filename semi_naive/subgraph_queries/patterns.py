@@ -115,7 +115,7 @@ class Pattern:
         [(0, 1), (2, 3)]
         """
         group, pairs = self.automorphisms, set()
-        for vertex in sorted(range(self.size), key=lambda v: -len(self.neighbours[v])):
+        for vertex in sorted(range(self.size), key=lambda v: -len(self.neighbours[v])):  # any order of them would do
             pairs |= {(vertex, mapping[vertex]) for mapping in group if mapping[vertex] != vertex}
             group = [mapping for mapping in group if mapping[vertex] == vertex]
         while more := {(u, w) for u, v in pairs for x, w in pairs if v == x} - pairs:
@@ -152,7 +152,7 @@ class Pattern:
     def _partitions(self, vertex: int, blocks: list[list[int]]) -> Iterator[list[list[int]]]:
         """Yield the partitions of the vertices from `vertex` on into `blocks` and new blocks, without edges inside a block."""
         if vertex == self.size:
-            yield [list(block) for block in blocks]
+            yield [list(block) for block in blocks]  # a copy, as the blocks change afterwards
             return
         for block in blocks:
             if not self.neighbours[vertex] & set(block):

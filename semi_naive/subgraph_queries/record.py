@@ -60,6 +60,7 @@ class Record:
         if memory is not None:
             columns = max((len(move.names) for move in version.moves), default=len(order))
             self.batch = self.facts["batch"] = max(1, memory // (BYTES_PER_VALUE * columns))
+        # in each segment, a batch waits at most, and a further one is being made
         self.facts["bound"] = copies * max(self.batch, 2 * self.partitions) * (len(version.segments) + 1)
 
     def add_job(self, results, left: Waiting) -> None:
@@ -83,7 +84,7 @@ class Record:
             else:
                 stage["lookups"] += report.received
             if step["phase"] != "count":
-                stage["survivors"] = sum(step["sent"])
+                stage["survivors"] = sum(step["sent"])  # of its latest step, which replaces those of earlier ones
         self.load = max(self.load, *received)
         for number in rounds:
             self.stages[number]["rounds"] += 1

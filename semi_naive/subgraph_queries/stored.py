@@ -116,7 +116,7 @@ class StoredGraph:
         self.context = sc
         shelf = Shelf.of(query, self, self.store, sc, memory)  # the query's tries
         bytes_of_tries, bytes_of_thread = shelf.bytes_beside(0 if count else len(query.variables))
-        threads = max(min(cpus(), memory // 4 // max(bytes_of_thread, 1)), 1)
+        threads = max(min(cpus(), memory // 4 // max(bytes_of_thread, 1)), 1)  # with a quarter of the memory at most
         bytes_of_rows = 0 if count else memory // LISTING_SHARE
         beside_slices = bytes_of_tries + threads * bytes_of_thread + bytes_of_rows - SMALL_BYTES
         budget = memory - max(beside_slices, 0)
@@ -188,7 +188,7 @@ class StoredGraph:
     def _read_graph(self, graph, reading: dict) -> None:
         """Read the edges into files, and number the vertices. reading: the options of `edge_pieces`."""
         pieces, names = edge_pieces(graph, self.columns.memory // PIECE_SHARE, **reading)
-        extent = [1 << 63, -(1 << 63)]
+        extent = [1 << 63, -(1 << 63)]  # of no number yet; `_bounded_pieces` sets it
         raw = self.columns.write_columns(self._bounded_pieces(pieces, extent), np.int64, np.int64)
         self.names = names()
         ids, values = self._with_ids(raw, *extent)
@@ -217,7 +217,7 @@ class StoredGraph:
         sort = columns.sort()
         for column in raw:
             for piece in column.pieces(columns.piece):
-                sort.add(piece.view(np.uint64) ^ SIGN)
+                sort.add(piece.view(np.uint64) ^ SIGN)  # the words sort as the signed numbers do
         (values,) = columns.write_columns((((piece ^ SIGN).view(np.int64),) for piece in sort.pieces()), np.int64)
         if values.size >= 1 << 31:
             raise TooManyValues(f"{values.size:,} vertices, and there is room for 2^31")
@@ -231,6 +231,7 @@ class StoredGraph:
             sort.add(pack_pairs(*self._in_direction(source[keep], target[keep])))
         for end in ends:
             end.remove()
+        # the sort yields equal words once
         return self.columns.write_columns(map(unpack_pairs, sort.pieces()), np.int32, np.int32)
 
     def _in_direction(self, source: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -240,7 +241,7 @@ class StoredGraph:
     def _number_by_degree(self, degrees: NumberFile, values: VertexValues) -> tuple[NumberFile, NumberFile]:
         """Number the vertices by ascending degree. Return (number of each id, value of each number)."""
         order = self.columns.sorting_positions(degrees)
-        rank = self.columns.sorting_positions(order)
+        rank = self.columns.sorting_positions(order)  # the inverse permutation: the place of each id in the order
         degrees.remove()
         if values.values is not None:
             return rank, self.columns.values_at(order, values.values, np.int64)

@@ -69,6 +69,7 @@ class _StepDescriber:
             if isinstance(step, Gather):
                 chosen, depth = outer.pop(), depth - 2
             yield from (INDENT * depth + line for line in self._step(step, chosen))
+            # their line describes these
             if (inner := getattr(step, "steps", None)) and not isinstance(step, Propose | Intersect | Streamed):
                 yield from self.lines(inner, iter(()), depth + 2)
             if isinstance(step, Hold):
@@ -112,7 +113,7 @@ class _StepDescriber:
             case Aggregated(literal=ir.Aggregate() as literal) | Gather(literal=ir.Aggregate() as literal):
                 yield self._aggregate(literal, step.outer, step.bound)
             case Folded():
-                yield from (self._aggregate(literal, step.keys, False) for literal in step.literals)
+                yield from (self._aggregate(literal, step.keys, bound=False) for literal in step.literals)
             case Streamed():
                 yield f"   each {spoken_name(step.relation)}, as it is made"
             case Extreme():
@@ -120,7 +121,7 @@ class _StepDescriber:
                 yield f"   the {condition} of {self._atom(step.join, step.join.binds)}{self._search_of(step.join)}"
             case Weigh():
                 yield f"   count {self._atom(step.join, ())}{self._search_of(step.join)}"
-            case Without() | Gather():
+            case Without() | Gather():  # a `Gather` of a negation, which has no aggregate
                 yield "   unless there is"
             case Hold():
                 sent = f"exchange: to the partition of {enumerated(map(self._name, step.outer))}, and " if step.outer else ""
@@ -164,7 +165,7 @@ class _StepDescriber:
         self.number += 1
         atoms = enumerated((str(self._atom(proposal, proposal.binds)) for proposal in step.steps), "or")
         rows = f" → {estimated(chosen.expected, 'binding')}; {chosen.reason}" if chosen else ""
-        proposed = self._name(step.steps[0].binds[0][1])
+        proposed = self._name(step.steps[0].binds[0][1])  # each alternative binds only this variable
         return f"{self.number}. {atoms}{TAB}whichever has the fewest tuples proposes {proposed}{rows}"
 
     def _bucket(self, step: steps.Exchange) -> str:

@@ -38,6 +38,7 @@ class _RunExplanation(Explanation):
     def steps_done(self, shown: list[int]) -> str:
         """Return as text how many steps the run has done. shown: the numbers of the strata that a step evaluates, as shown."""
         with_rules = [number for number, stratum in enumerate(self.strata) if stratum.rules]
+        # shown numbers count the strata with rules, from 1
         steps = max(self.entries[with_rules[number - 1]].get("rounds", 1) for number in shown)
         return f", {quantity(steps, 'step')} done"
 
@@ -48,6 +49,7 @@ class _RunExplanation(Explanation):
         yield from self.lattices(stratum)
         nonrecursive, recursive = all_versions(stratum)
         for rule, group in groupby([*nonrecursive, *recursive], key=lambda version: version.rule):
+            # without bodies, it was evaluated by another method than its rules
             versions = [(version, bodies.get((id(rule), version.number))) for version in group] if bodies else []
             yield from self.rule(rule, versions, self._cost_of(rule))
         yield from self.indexes(bodies.values(), self._placed(entry.get("trace", {})))

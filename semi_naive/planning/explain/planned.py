@@ -47,7 +47,7 @@ class _PlannedExplanation(Explanation):
         super().__init__(run)
         self.known, self.sizes = known, Cardinality(run.database)
         for name in self.carried:
-            self.sizes.suppose(name, self.carried[name] or ASSUMED_TUPLES)
+            self.sizes.suppose(name, self.carried[name] or ASSUMED_TUPLES)  # 0.0: unknown
         if not known:
             for name in self.program.relations:
                 if name in self.inputs or (name in self.given and not run.database.count(name)):
@@ -86,7 +86,7 @@ class _PlannedExplanation(Explanation):
         """Yield the lines about the plan of a stratum, and about the plan to which it changes if it turns out too large."""
         most = self.run.config.local_tuples
         yield f"plan {choice.plan}: {choice.reason}"
-        if choice.plan == "local" and choice.reason.startswith("it reads"):
+        if choice.plan == "local" and choice.reason.startswith("it reads"):  # chosen only for the size of what it reads
             other = "balanced"
             if groups := choice.groups:
                 is_closure = groups.following and groups.following.closure
@@ -109,7 +109,7 @@ class _PlannedExplanation(Explanation):
         nonrecursive, recursive = all_versions(stratum)
         bodies = self._planned(nonrecursive, placing, balanced)
         self._suppose_sizes(bodies)
-        bodies |= self._planned([*nonrecursive, *recursive], placing, balanced)
+        bodies |= self._planned([*nonrecursive, *recursive], placing, balanced)  # together: they share indexes
         for rule, group in groupby([*nonrecursive, *recursive], key=lambda version: version.rule):
             yield from self.rule(rule, [(version, bodies[id(rule), version.number]) for version in group])
         yield from self.indexes(bodies.values(), placing.described if balanced else None)
@@ -136,4 +136,4 @@ class _PlannedExplanation(Explanation):
         for body in bodies.values():
             head = body.rule.head
             size = body.atoms[-1].expected if body.atoms else 1.0
-            self.sizes.suppose(head.relation, size if head.args else min(1.0, size))
+            self.sizes.suppose(head.relation, size if head.args else min(1.0, size))  # without columns: at most one tuple

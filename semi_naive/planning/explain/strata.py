@@ -80,6 +80,7 @@ class Explanation:
         yield f"  each step evaluates {strata}; it reads {quantity(steps.lookback, 'step')} before it"
         rules = rules_by_head(self.program)
         for name, column in steps.columns:
+            # the rules of a relation in steps collect its steps
             collected = [rule.head.args[column] for rule in rules.get(name, ())]
             kept = "its last step" if name in steps.last else "all its steps"
             if not collected:
@@ -211,7 +212,7 @@ def _demanded(name: str, after: Program) -> str:
 
 def _removed_rules(before: Program, after: Program, removed: set[str]) -> list[str]:
     """Return lines about rules that were removed although their relation remains. removed: relations that do not."""
-    kept = {rule.span for rule in after.rules}
+    kept = {rule.span for rule in after.rules}  # a rule that a pass has changed keeps its span
     rules = [rule for rule in before.rules if rule.body and rule.span not in kept and rule.head.relation not in removed]
     rules = [rule for rule in rules if "inline" not in before.relations[rule.head.relation].qualifiers]
     reason = "it can have no tuples, or says what another rule says"

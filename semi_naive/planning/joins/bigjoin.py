@@ -52,7 +52,7 @@ class BigJoinCompiler:
             if name := self._next():
                 self._bind(name)
                 self.compiler.apply_ready()
-        choose.cap(most_bindings, log_length)
+        choose.cap(most_bindings, log_length)  # at most the worst case of the whole core
 
     def _start(self, first: int) -> int:
         """Return the place of the atom to join alone: the one that contains the longest prefix of a given order of variables;
@@ -141,7 +141,7 @@ class BigJoinCompiler:
         needed = frozenset(compiler.live() & (compiler.bound | ({GROUP, WEIGHT} if compiler.every else set())))
         for place, ((number, atom), ((order, keys), _)) in enumerate(zip(atoms.items(), searches, strict=True)):
             if keys and compiler.placing(atom.relation, order):
-                keep = needed | {OFFER} if place else needed
+                keep = needed | {OFFER} if place else needed  # the first `Count` makes OFFER
                 compiler.steps.append(Exchange(atom.relation, order, keys, keep, one=True))
             compiler.steps.append(Count(atom.relation, self._part(number), order, keys, place, len(atoms)))
         fewest = min(atoms, key=lambda n: compiler.choose.expected(n, atoms[n], compiler.bound))
@@ -176,7 +176,8 @@ class BigJoinCompiler:
         steps = self.compiler.steps
         if all(place == len(join.keys) for join in joins for place, _ in join.binds):
             live = frozenset(self.compiler.live())
-            steps[begin:] = [Extend(name, tuple(joins), live, steps[begin:], self.compiler.every and name not in live)]
+            counted = self.compiler.every and name not in live
+            steps[begin:] = [Extend(name, tuple(joins), live, steps[begin:], counted)]
 
     def _visit(self, turn: int, atoms: dict[int, Atom], searches: list[Search], keep: frozenset[str]) -> None:
         """Add the exchange that sends each binding to the partition of the index that it searches, unless all indexes are
@@ -214,10 +215,10 @@ class BigJoinCompiler:
         searched by the same columns. Atoms searched by the first column come next: it determines most buckets."""
         scan, atom = self.compiler.steps[0] if self.compiler.steps else None, self.left[number]
         if not isinstance(scan, Join):
-            return ()
+            return ()  # equal for all atoms, which keep their order
         column_of = {bound: scan.order[place] for place, bound in scan.binds}
         (order, keys), _ = self._searches(atom, name)
-        columns = tuple(column_of.get(variable(term), len(column_of)) for term in keys)
+        columns = tuple(column_of.get(variable(term), len(column_of)) for term in keys)  # terms from elsewhere come last
         return (atom.relation, columns) != (scan.relation, order[: len(columns)]), columns
 
 

@@ -115,13 +115,14 @@ class Compiler:
         """Add the variables from which needed symbols and records are made, if their content is read: `names_read()`. A task
         on another partition does not know the content, and makes it again (`exchange_segments`)."""
         read = names_read() if self.made_content else set()
-        for name, term in reversed(self.made_content.items()):
+        for name, term in reversed(self.made_content.items()):  # a term has only variables made before it
             if name in needed & read:
                 needed, read = needed | names_of_variables(term), read | names_of_variables(term)
         return needed
 
     def _names_whose_content_is_read(self) -> set[str]:
         """Return the variables of which a later literal or the head reads the content. An atom's argument only compares ids."""
+        # an aggregate reads the content of its target
         head = set(self.outside) if self.every else names_of_variables(_computed_arguments(self.rule.head))
         computed = (names_of_variables(_computed_arguments(atom)) for _, atom in self.atoms)
         return head.union(names_of_variables(self.pending), *computed)
@@ -160,10 +161,11 @@ class Compiler:
         binds = tuple((place_of[column], name) for column, name in sorted(new.items()) if name in live)
         key_terms = tuple(keys[column] for column in order[: len(keys)])
         if is_searched:
-            order = self._exchange_if_partitioned(atom.relation, order, key_terms, self.every or bool(binds))
+            order = self._exchange_if_partitioned(atom.relation, order, key_terms, counts=self.every or bool(binds))
+        # a variable or a column is dropped
         may_repeat = not self.every and (self.bound - live or len(binds) < len(order) - len(keys))
         step = steps.Join(atom.relation, part, order, key_terms, binds, frozenset(live), self.every)
-        step.projected = order == used and number in self.parts and len(used) < len(atom.args)
+        step.projected = order == used and number in self.parts and len(used) < len(atom.args)  # of a recursive relation
         step.least, step.greatest = bounds[1:] if bounds else ((), ())
         step.composed = self._composition(keys, binds, live, atom)
         if atom.relation in self.streams:
@@ -172,7 +174,7 @@ class Compiler:
         else:
             self.steps.append(Weigh(step) if self.weighs and not binds else step)
         self.bound |= set(new.values())
-        if may_repeat and binds and step.composed is None:
+        if may_repeat and binds and step.composed is None:  # a composed join drops duplicates itself
             self.project(live)
 
     def _match_arguments(self, number: int, atom: Atom) -> tuple[dict[int, Term], dict[int, str]]:
@@ -214,7 +216,7 @@ class Compiler:
         if self.sizes is None or self.every or self.whole or not 0 < len(used) < len(atom.args):
             return False
         if number in self.parts:
-            bindings = math.inf
+            bindings = math.inf  # it is searched again in each iteration, so its size alone decides
             if atom.relation not in self.projectable or not (self._has_partners() if part == "delta" else is_searched):
                 return False
             self.may_project = True
@@ -243,9 +245,9 @@ class Compiler:
         ranged = [column for column, name in new.items() if any(bounds[name])]
         if not ranged or not self.sizes.repays_index(atom.relation, self.choose.rows):
             return None
-        column = max(ranged, key=lambda column: all(bounds[new[column]]))
+        column = max(ranged, key=lambda column: all(bounds[new[column]]))  # preferably with bounds on both sides
         lower, upper = bounds[new[column]]
-        self.choose.log[-1].reason += f"; a range of {new[column]}"
+        self.choose.log[-1].reason += f"; a range of {new[column]}"  # a superset: the comparisons stay pending
         return column, tuple(lower), tuple(upper)
 
     def _exchange_if_partitioned(self, relation: str, order: Order, keys: tuple[Term, ...], counts: bool) -> Order:
@@ -320,7 +322,7 @@ class Compiler:
         keys = {column: term for column, term in enumerate(atom.args) if not isinstance(term, Wild)}
         order = self.order_for(atom.relation, frozenset(keys))
         key_terms = tuple(keys[column] for column in order[: len(keys)])
-        order = self._exchange_if_partitioned(atom.relation, order, key_terms, False)
+        order = self._exchange_if_partitioned(atom.relation, order, key_terms, counts=False)
         self.steps.append(steps.AntiJoin(atom.relation, order, key_terms))
         return True
 
@@ -409,18 +411,18 @@ class Compiler:
         is_result_bound = literal is not None and literal.result.name in self.bound
         target = names_of_variables([literal.target]) if literal is not None else set()
         outer = tuple(sorted(self._with_operands({*outer}, lambda: names_of_variables(body) | target)))
-        inner = self._inner_steps(body, outer, target | {steps.GROUP}, False, literal)
+        inner = self._inner_steps(body, outer, target | {steps.GROUP}, whole=False, literal=literal)
         moves = [step for step in inner if isinstance(step, steps.Exchange | Hold)]
         only = moves[0] if len(moves) == 1 else None
         if isinstance(only, steps.Exchange) and only.keys and names_of_variables(only.keys) <= set(outer):
-            self._exchange_if_partitioned(only.relation, only.order, only.keys, True)
+            self._exchange_if_partitioned(only.relation, only.order, only.keys, counts=True)
             inner.remove(only)
             moves = []
         if not moves:
             self.steps.append(Aggregated(literal, outer, inner, is_result_bound) if literal else Without(outer, inner))
         else:
             held = frozenset(self.live() & self.bound)
-            moving = self._inner_steps(body, outer, target, True)
+            moving = self._inner_steps(body, outer, target, whole=True)
             self.steps += [Hold(outer, held), *moving, Gather(outer, literal, is_result_bound)]
         if literal is not None:
             self.bound.add(literal.result.name)
@@ -431,10 +433,11 @@ class Compiler:
     ) -> list:  # fmt: skip
         """Compile the body of an aggregate or a negation, from its outer variables. outside: variables needed after it; whole:
         see `__init__`; literal: the aggregate, if its bindings may be weighed."""
-        compiler = Compiler(self.rule, self.choose.inner(), self.order_for, {}, True, self.placing, whole=whole)
+        compiler = Compiler(self.rule, self.choose.inner(), self.order_for, {}, every=True, placing=self.placing, whole=whole)
         compiler.core = None if whole or len(body) < 2 else self.choose_inner_core(body, set(outer))
         compiler.made_content = {name: term for name, term in self.made_content.items() if name in outer}
         compiler.streams = self.streams
+        # a user-defined aggregate, which has an `init`, takes each value by itself
         compiler.weighs = not whole and self.placing is NOWHERE and literal is not None and literal.init is None
         group = {steps.GROUP} & outside  # bindings that wait for a `Gather` have no number of a group
         inner = compiler.compile(body, start={*outer} | group, outside=outside)

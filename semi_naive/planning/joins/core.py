@@ -32,8 +32,8 @@ def _add_multiway(compiler: Any, atoms: dict[int, Atom], core: CyclicCore) -> No
     compared = tuple(literal for literal in tested if isinstance(literal, Compare))
     denied = tuple(literal.atom for literal in tested if isinstance(literal, Not))
     live, before = compiler.live(), set(compiler.bound)
-    counted = compiler.weighs and not names & before
-    live |= names if compiler.every and not counted else set()
+    counted = compiler.weighs and not names & before  # no binding to extend: the loops count alone
+    live |= names if compiler.every and not counted else set()  # every variable tells bindings of the multiset apart
     needed = live | before | names_of_variables(tested)
     occurrences = Counter(term.name for atom in atoms.values() for term in atom.args if isinstance(term, Var))
     unused = {name for name, times in occurrences.items() if times == 1 and name not in needed and not counted}
@@ -49,7 +49,7 @@ def _add_multiway(compiler: Any, atoms: dict[int, Atom], core: CyclicCore) -> No
     )
     compiler.deal, compiler.first_joined = False, True
     compiler.bound |= names
-    if compiler.every:
+    if compiler.every:  # equal bindings count, so no projection follows
         return
     if compiler.bound - live and binds:
         compiler.project(live)
@@ -58,6 +58,7 @@ def _add_multiway(compiler: Any, atoms: dict[int, Atom], core: CyclicCore) -> No
 
 def _is_tested(compiler: Any, literal: Literal, atoms: Collection[Atom]) -> bool:
     """True if the loops of a multiway join of the atoms can test a literal."""
+    # a host has not all tuples of a partitioned index
     if isinstance(literal, Not) and compiler.placing(literal.atom.relation, tuple(range(len(literal.atom.args)))):
         return False
     return is_tested_in_loops(literal, atoms, compiler.choose.sizes)

@@ -45,7 +45,7 @@ def fanout(sizes: Sizes, atom: Atom, part: str, bound: list[int]) -> float:
     """Estimate the tuples of an atom's relation that match one binding. bound: the columns with constants or bound variables;
     part: the part of the relation that is read."""
     size, constants = selection_size(sizes, atom, part)
-    if len(bound) == len(atom.args) and len(constants) in (0, len(bound)):
+    if len(bound) == len(atom.args) and len(constants) in (0, len(bound)):  # else the count by constants tells more
         return min(BOUND_ATOM_SELECTIVITY, size)
     return size / _distinct_keys(sizes, atom.relation, set(bound) - {place for place, _ in constants}, part)
 

@@ -140,10 +140,10 @@ def _choose_cyclic(atoms: Atoms, places: frozenset[int], chooser: Any) -> CoreCh
     """Choose the multiway plan for a cyclic core in one process, unless binary joins make few bindings or a relation grows."""
     delta = chooser.first
     growing = [atoms[n].relation for n in sorted(places & chooser.parts.keys()) if n != delta]
-    if growing:
+    if growing:  # its trie would be built again in each iteration
         return CoreChoice(note=f"{CYCLIC} all the same, as {growing[0]} grows in each iteration")
     made, per_start = chooser.bindings_of_core(atoms, places)
-    if delta is not None:
+    if delta is not None:  # small deltas are left to binary joins, by `binary_fanout`
         return CoreChoice(CyclicCore(places, "the cyclic core", per_start))
     if made < max(MIN_TRIE_BINDINGS, _tuples_to_read(atoms, places, chooser.sizes, delta)):
         return CoreChoice(note=f"{CYCLIC} all the same: they are expected to make {quantity(made, 'binding')}")
@@ -155,7 +155,8 @@ def choose_counted(
 ) -> CyclicCore | None:  # fmt: skip
     """Return the core of an aggregate's body; None if it is partitioned, if a variable of it is bound outside (`outer`), or if
     several of its tuples can make one binding. Other arguments: see `choose_core`."""
-    core = choose_core(replace(rule, body=body, plan=None), chooser, 0, mode, placing, None if outer else binary).core
+    trial = None if outer else binary  # a trial starts without bound variables
+    core = choose_core(replace(rule, body=body, plan=None), chooser, 0, mode, placing, trial).core
     if core is None or core.apart:
         return None
     atoms = [body[place] for place in core.places]

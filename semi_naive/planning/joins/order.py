@@ -132,7 +132,7 @@ class Greedy:
             number, atom = binary(list(left.items()), bound)
             fanout = max(binary.expected(number, atom, bound), MIN_FANOUT)
             if number in core and number != self.first:
-                before = before or rows
+                before = before or rows  # the bindings with which the core starts
                 made += rows * fanout
             rows *= fanout
             bound |= names_of_variables(left.pop(number))
@@ -188,6 +188,7 @@ class Greedy:
         if self.indexes is None or (size := self.sizes.size(atom.relation)) < MIN_CHARGED_TUPLES:
             return 0.0
         places = frozenset(bound_places(atom, bound))
+        # or a prefix of the relation's own order
         known = places in self.indexes.searches.get(atom.relation, ()) or places == set(range(len(places)))
         return 0.0 if known or len(places) == len(atom.args) else INDEXED_TUPLE_BINDINGS * size
 
@@ -235,6 +236,7 @@ def plan_body(
     once = delta is None and not parts and placing is NOWHERE
     greedy = Greedy(sizes, parts, delta, given, made, indexes if once else None)
     compiler = Compiler(rule, greedy, indexes.order_for, parts, placing=placing, deal=deal, sizes=in_driver)
+    # autoinc() numbers every binding, so no column of them may be dropped
     compiler.streams, compiler.projectable = streams, () if has_autoinc(rule) else projectable
 
     binary = partial(binary_steps, rule, sizes, indexes.arities)
@@ -287,6 +289,7 @@ def _towards_best(steps: list, rule: Rule, lattice: str, in_driver: bool) -> lis
         steps[-1].composed = None
     *keys, value = rule.head.args
     reads_itself = any(getattr(literal, "relation", None) == rule.head.relation for literal in rule.body)
+    # then the values that are not best belong to other keys
     value_is_key = not names_of_variables(value).isdisjoint(names_of_variables(keys))
     return extreme_only(steps, lattice, value) if in_driver and not reads_itself and not value_is_key else steps
 
@@ -315,6 +318,7 @@ def plan_all(plan, rule_versions: Sequence[tuple], bodies: dict, indexes: Indexe
             plan(*version)
         share_indexes(bodies, indexes)
         planned = [plan(*version) for version in rule_versions]
+        # ends, as a partitioned index remains partitioned
         if not placing.decide(set().union(*(body.searched for body in planned))):
             return planned
         bodies.clear()

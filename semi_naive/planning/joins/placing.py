@@ -114,7 +114,7 @@ def colocated_index(body: Any, wanted: dict[str, dict[Order, int]]) -> tuple[str
     column_of = {name: scan.order[place] for place, name in scan.binds}
     keys = exchange.keys[: wanted[exchange.relation][exchange.order]]
     columns = [column_of[term.name] for term in keys if isinstance(term, Var) and term.name in column_of]
-    if len(set(columns)) < len(keys):
+    if len(set(columns)) < len(keys):  # a key is no column of the scan, or two keys are the same one
         return None
     order = (*columns, *(column for column in sorted(scan.order) if column not in columns))
     return scan.relation, order, len(columns)

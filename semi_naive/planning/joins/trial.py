@@ -59,6 +59,7 @@ def run_trial(steps: list, sizes) -> Trial | None:
                 batch = next(iter(step(batch, sizes)))
         elif isinstance(step, Generate):
             return None
+        # nothing was left out if a binding stands for itself
         trial.found = weight * (batch.size if weight <= 1 else max(batch.size, MIN_TRIAL_BINDINGS))
         if batch.size < MIN_TRIAL_BINDINGS and weight > 1:  # too few to estimate further joins
             break
@@ -77,13 +78,13 @@ def sample_pairs(lows: np.ndarray, highs: np.ndarray, most: int) -> tuple[np.nda
     pairs = int(ends[-1]) if ends.size else 0
     numbers = (np.arange(min(pairs, most)) * max(1.0, pairs / most)).astype(np.int64)
     rows = np.searchsorted(ends, numbers, "right")
-    return rows, highs[rows] - (ends[rows] - numbers), pairs
+    return rows, highs[rows] - (ends[rows] - numbers), pairs  # as far from the end of its range as its number is from the end
 
 
 def _sample_join(step: Join, batch: Batch, columns: list[np.ndarray], values: Values) -> tuple[Batch, int]:
     """Join bindings with a sample of a relation, given by columns. Return (the result or a sample of it, the whole size)."""
     key_columns = [columns[column] for column in step.order[: len(step.keys)]]
-    numbered = [*key_columns, np.arange(columns[0].size)]
+    numbered = [*key_columns, np.arange(columns[0].size)]  # the last column finds a tuple again after sorting
     block = Block.of(numbered, columns[0].size, snug(bounds_of(numbered)))
     lows, highs = block.ranges([evaluate(term, batch.columns, batch.size, values) for term in step.keys], batch.size)
     rows, positions, pairs = sample_pairs(lows, highs, max(MAX_TRIAL_BINDINGS, columns[0].size))

@@ -40,11 +40,13 @@ class Maintained:
     kinds: Kinds = field(default_factory=dict)
 
     def __post_init__(self):
-        """Derive the delta rules of the stratum."""
+        """Derive the delta rules of the stratum. below: the relations that it reads from other strata; flips: of its negations
+        and aggregates; insertions, overdeletions: the rules that derive heads gained, and suspects, from changed tuples."""
         rules = self.stratum.rules
         self.below = names_read(rules) - set(self.stratum.relations)
         self.flips = [flip for rule in rules for flip in flips(rule)]
         self.suspecting = suspecting(self.stratum, self.with_facts, self.best)
+        # in recursion, a suspect may be derived again from another one that is
         self.single_derivation = set() if self.stratum.recursive else self._with_single_derivations()
         self.rederiving = [rederiving(rule, rule.head.relation in self.best) for rule in rules]
         self.insertions: StartingRules = self._change_rules(gained, now=True)

@@ -78,8 +78,8 @@ def unknown(atoms: dict[int, Atom], shared: set[str]) -> float:
 def replaced(
     rule: Rule, new_name: Callable[[], str], group_size: GroupSize = unknown
 ) -> tuple[list[Rule], list[CountedAggregate]]:
-    """Replace the aggregates of a rule that can be maintained by counts: return (the new rules, these aggregates). named:
-    returns a new name for the relation of results.
+    """Replace the aggregates of a rule that can be maintained by counts: return (the new rules, these aggregates).
+    new_name: returns a new name for the relation of results; group_size: estimates the bindings of a group.
 
     >>> x, y, n = (Var(name, Kind.NUMBER) for name in "xyn")
     >>> rule = Rule(Atom("edges", (n,)), (Aggregate(n, "count", None, (Atom("edge", (x, y)),)),))

@@ -92,6 +92,7 @@ def flips(rule: Rule) -> Iterator[Flip]:
         outside = names_of_variables(rule.head).union(*map(names_of_variables, rule.body[:place] + rule.body[place + 1 :]))
         for atom in _atoms_that_flip([literal]):
             shared = names_of_variables(atom) & outside
+            # a wildcard matches more: then more heads are tried, and each is tested by the whole rule
             args = (t if isinstance(t, Const) or isinstance(t, Var) and t.name in shared else Wild() for t in atom.args)
             first = Atom(f"{atom.relation}{how}", tuple(args))
             within, negative = _within(literal, atom, outside), isinstance(literal, Aggregate) and Not(atom) in literal.body
@@ -112,7 +113,8 @@ def _within(literal: Literal, changed: Atom, outside: set[str]) -> tuple[Atom, .
 
 
 def _renamed_apart(term: Term, outside: set[str]) -> Term:
-    """Return a term with a new name if it is a variable that is not in `outside`; a wildcard for a computed term."""
+    """Return a term with a new name if it is a variable that is not in `outside`; a wildcard for a computed term, which matches
+    more: then groups are computed again that have not changed, and nothing is missed."""
     if isinstance(term, Var) and term.name not in outside:
         return replace(term, name=f":{term.name}")
     return term if isinstance(term, Const | Var) else Wild()
@@ -139,4 +141,4 @@ def _atoms_that_flip(body, inside: bool = False) -> Iterator[Atom]:
         elif isinstance(literal, Atom) and inside:
             yield literal
         elif isinstance(literal, Aggregate):
-            yield from _atoms_that_flip(literal.body, True)
+            yield from _atoms_that_flip(literal.body, inside=True)

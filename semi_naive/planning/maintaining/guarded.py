@@ -45,6 +45,7 @@ def proof(rule: Rule, own: Kinds) -> DerivationRule:
             literal = replace(literal, args=tuple(args))
             terms += literal.args
         body.append(literal)
-    body += [Compare("=", substitute(term, substitution), column, Kind.NUMBER) for term, column in equations]  # the same bits
+    body += [Compare("=", substitute(term, substitution), column, Kind.NUMBER) for term, column in equations]  # bits
     head = Atom(rule.head.relation, tuple(terms))
+    # atom by atom, as the guard tests how old each tuple is as soon as it is joined
     return DerivationRule(rule, replace(rule, head=head, body=tuple(body), plan=None, join="binary"))

@@ -10,7 +10,8 @@ from semi_naive.ra.ir import Aggregate, Atom, Const, Kind, Not, Range, Rule, Var
 
 def rederiving(rule: Rule, best: bool = False) -> Rule:
     """Return the rule restricted to suspects that agree with its head in the terms that atoms of its body bind. Computed terms
-    become wildcards. So does the last column if the relation keeps the `best` value of each key.
+    become wildcards, which match more suspects: their heads are derived, too, and true. So does the last column if the relation
+    keeps the `best` value of each key.
 
     >>> from semi_naive.ra.ir import Call
     >>> x, y = (Var(name, Kind.NUMBER) for name in "xy")

@@ -33,7 +33,7 @@ def suspecting(stratum: Stratum, with_facts: set[str], best: Container[str] = ()
     rules = [Rule(Atom(suspects(name), columns), (Atom(candidates(name), columns),)) for name, columns in tested.items()]
     for rule in stratum.rules:
         rules += [suspected(delta, with_facts, best) for _, delta in delta_rules(rule, set(stratum.relations), suspects)]
-    return Stratum((*map(suspects, stratum.relations), *map(candidates, tested)), rules, True)
+    return Stratum((*map(suspects, stratum.relations), *map(candidates, tested)), rules, recursive=True)
 
 
 def suspected(rule: Rule, with_facts: set[str], best: Container[str]) -> Rule:
@@ -55,6 +55,7 @@ def suspected(rule: Rule, with_facts: set[str], best: Container[str]) -> Rule:
     if head.relation in with_facts or head.relation in best or not exact:
         pairs = zip(terms, head.args, strict=True) if exact else ()
         conditions += [Compare("=", variable, term, Kind.NUMBER) for variable, term in pairs if variable != term]
+        # only a tuple that is there is a suspect
         conditions += [replace(head, args=terms)] if head.relation in best or not exact else []
         conditions += [Not(Atom(explicit(head.relation), terms))] if head.relation in with_facts else []
     args = head.args if exact else terms

@@ -38,6 +38,7 @@ def keep_classes(program: Program, keep: set[str] | None, given: Iterable[str]) 
         return program
     kinds = {name: program.relations[name].kinds[0] for name in chosen}
     rules, relations = [_by_classes(rule, kinds) for rule in program.rules], dict(program.relations)
+    # relations that are still read as pairs, or wanted
     paired = {node.relation for rule in rules for node in rewrite.walk(rule.body) if isinstance(node, Atom)} | {*(keep or ())}
     for name in chosen:
         relation = relations.pop(name)
@@ -88,10 +89,10 @@ def _replaced(
     """Return the literals that replace a literal. unused: variables without another occurrence; taken: the names of variables
     in use; counted: the literal is in an aggregate, where each pair counts."""
     if isinstance(literal, Aggregate):
-        body = (new for inner in literal.body for new in _replaced(inner, chosen, unused, taken, True))
+        body = (new for inner in literal.body for new in _replaced(inner, chosen, unused, taken, counted=True))
         return [replace(literal, body=tuple(body))]
     if isinstance(literal, Not) and literal.atom.relation in chosen:
-        one_side = _one_side(literal.atom, set())
+        one_side = _one_side(literal.atom, set())  # variables of a negated atom are used: its other literals bind them
         return [literal if one_side is None else Not(one_side)]
     if not isinstance(literal, Atom) or literal.relation not in chosen:
         return [literal]
@@ -103,11 +104,12 @@ def _one_side(atom: Atom, unused: set[str]) -> Atom | None:
     """Return an atom that tests whether one side of a pair is in any class, if the other side is not used; else None."""
     for this, other in (atom.args, atom.args[::-1]):
         if isinstance(other, Wild) or isinstance(other, Var) and (other.name in unused or other == this):
+            # a member of a class is equivalent to itself
             return Atom(atom.relation + CLASS, (this, Wild()))
     return None
 
 
 def _pair(atom: Atom, chosen: dict[str, Kind], taken: set[str]) -> list[Literal]:
     """Return two atoms that are true if both sides of a pair are in the same class."""
-    shared = Var(rewrite.fresh("class", taken), chosen[atom.relation])
+    shared = Var(rewrite.fresh("class", taken), chosen[atom.relation])  # a class is called by one of its members
     return [Atom(atom.relation + CLASS, (term, shared)) for term in atom.args]

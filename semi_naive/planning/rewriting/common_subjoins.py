@@ -66,7 +66,8 @@ def share(program: ir.Program, once: bool = True) -> ir.Program:
 
 class _Subjoins:
     """The joins that several rules may share. of_rule: for each rule {canonical text: join}; small: relations whose joins are
-    not worth sharing; frequency: the number of rules with a join of each shape, see `candidates`."""
+    not worth sharing; frequency: the number of rules with a join of each shape, see `candidates`; group: by relation, the
+    number of its strong component; removals: relations of tuples to delete."""
 
     def __init__(self, program: ir.Program):
         self.group = recursion_groups(program)
@@ -84,14 +85,14 @@ class _Subjoins:
     def candidates(self, rule: ir.Rule) -> Iterator[Candidate]:
         """Yield the joins of a rule that another rule may share: (shapes of the atoms, without names of variables; their
         places). The atoms are connected by variables. A join has all atoms of the rule's cyclic core or none."""
-        if rule.plan or rule.join or rule.head.relation in self.removals:
+        if rule.plan or rule.join or rule.head.relation in self.removals:  # subsumptive rules are evaluated apart
             return
         group = self.group[rule.head.relation]
         shapes = {
             place: _shape_of_atom(literal)
             for place, literal in enumerate(rule.body)
             if isinstance(literal, ir.Atom)
-            and self.group.get(literal.relation, group) != group
+            and self.group.get(literal.relation, group) != group  # complete before the rule runs
             and rewrite.has_simple_arguments(literal)
         }
         if not 2 <= len(shapes) <= MAX_BODY_ATOMS or rewrite.has_autoinc(rule):
@@ -132,6 +133,7 @@ def _canonical_order(atoms: dict[int, ir.Atom]) -> tuple[str, tuple[int, ...]]:
     for place in atoms:
         groups[_shape_of_atom(atoms[place])].append(place)
     orders = product(*(permutations(groups[shape]) for shape in sorted(groups)))
+    # with more orders than these, an equal join may be missed: it is not shared then
     candidate_orders = [sum(groups_in_order, ()) for groups_in_order in islice(orders, MAX_ATOM_ORDERS)]
     rules = ((ir.Rule(ir.Atom("", ()), tuple(atoms[place] for place in places)), places) for places in candidate_orders)
     return min((rewrite.canonical(rule), places) for rule, places in rules)
@@ -208,7 +210,7 @@ def _shared(group: list[Subjoin], rules: list[ir.Rule], extracted: rewrite.Extra
     tests = [literal for literal in rule.body if filters and _canonical_text(literal, first) in filters]
     join = (*(rule.body[place] for place in sorted(first.places)), *tests)
     name = extracted.atom(join, tuple(first.variables[i] for i in needed), rule).relation
-    *_, helper = extracted.rules
+    *_, helper = extracted.rules  # the rule that `atom` has added
     extracted.rules[-1] = replace(helper, text=f"shared by {quantity(len(group), 'rule')}: {helper}")
     changed = {}
     for subjoin in group:

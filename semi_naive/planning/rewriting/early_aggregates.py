@@ -173,7 +173,7 @@ class _Body:
         columns: dict[str, Aggregate] = {}
         for number, (aggregate, factors, target) in enumerate(zip(self.aggregates, self.factors, self.targets, strict=True)):
             kind = aggregate.result.kind
-            if factors is None:
+            if factors is None:  # a minimum or maximum
                 if own & variables_of([target]).keys():
                     self.targets[number] = self._column(columns, aggregate.op, target, kind)
                 continue
@@ -203,15 +203,15 @@ class _Body:
         atoms = [literal for literal in part if isinstance(literal, Atom)]
         variables, elsewhere = variables_of(part), variables_of(rest).keys() | self.keys
         shared = tuple(var for other, var in variables.items() if other in elsewhere)
-        if len(shared) > 1 or not variables.keys() <= variables_of(atoms).keys():
+        if len(shared) > 1 or not variables.keys() <= variables_of(atoms).keys():  # atoms must bind all of its variables
             return None
-        if not any(isinstance(literal, Atom) for literal in rest):
+        if not any(isinstance(literal, Atom) for literal in rest):  # it would be joined with nothing
             return None
         by_aggregate = zip(self.targets, self.factors, strict=True)
         terms = [term for target, factors in by_aggregate for term in ([target] if factors is None else factors)]
         used = [term for term in terms if variables_of([term]).keys() & (variables.keys() - elsewhere)]
         is_safe = all(_is_safe(node) for node in rewrite.walk([*part, *used]) if isinstance(node, Call))
-        if not is_safe or not variables_of(used).keys() <= variables.keys():
+        if not is_safe or not variables_of(used).keys() <= variables.keys():  # a term also reads another part
             return None
         if len(part) == 1 and (not used or is_partial(atoms[0].relation)):
             return None  # the join counts its partners without listing them; or it has one row for each key
@@ -243,6 +243,7 @@ class _Body:
         if renamed != {str(literal) for literal in other_part} or not all(isinstance(literal, Atom) for literal in part):
             return False
         shared = tuple(var for var in variables_of(part).values() if var.name != name)
+        # else the part is summed out, or is one atom, which a join counts
         if not (_compares(across[0], one, other) if across else len(part) > 1 and len(shared) > 1):
             return False
         result = Var(rewrite.fresh("count", self.taken), Kind.NUMBER)

@@ -68,7 +68,8 @@ def copies(program: ir.Program) -> tuple[list[tuple[ir.Rule, list[ir.Rule]]], se
 
 
 def _next_to_inline(program: ir.Program) -> set[str]:
-    """Return the relations to inline in this round: their rules read no relation that is still to be inlined."""
+    """Return the relations to inline in this round: their rules read no relation that is still to be inlined. So if one cannot
+    be replaced somewhere, those that read it stay, too."""
     qualified = {name for name, relation in program.relations.items() if "inline" in relation.qualifiers}
     if not qualified:
         return set()
@@ -89,6 +90,7 @@ def _not_replaceable(program: ir.Program, names: set[str]) -> set[str]:
     kept = set()
     for rule in program.rules:
         for node in rewrite.walk(rule.body):
+            # only counted: any names will do
             if isinstance(node, ir.Not) and node.atom.relation in names and _alternatives(node, definitions, set()) is None:
                 kept.add(node.atom.relation)
             elif isinstance(node, ir.Aggregate):
@@ -121,7 +123,7 @@ def _has_one_binding(rules: list[ir.Rule]) -> bool:
 def _exceeds_limits(rule: ir.Rule, definitions: Definitions) -> bool:
     """True if a rule becomes too many rules, or one with too many literals."""
     literals = (literal for literal in rule.body if isinstance(literal, (ir.Atom, ir.Not)))
-    choices = [_alternatives(literal, definitions, set()) for literal in literals]
+    choices = [_alternatives(literal, definitions, set()) for literal in literals]  # only counted: names may clash
     copies = prod(len(bodies) for bodies in choices if bodies)
     length = sum(max(map(len, bodies)) for bodies in choices if bodies)
     return copies > MAX_COPIES or length > max(MAX_LITERALS, len(rule.body))
@@ -155,7 +157,8 @@ def without_repetitions(body: tuple) -> tuple:
 
 
 def _alternatives(literal: ir.Literal, definitions: Definitions, taken: set[str]) -> list[tuple] | None:
-    """Return the bodies that replace a literal, which holds if one of them does; None if there are no such bodies."""
+    """Return the bodies that replace a literal, which holds if one of them does; None if there are no such bodies. taken: names
+    of variables in use, to which new ones are added."""
     if isinstance(literal, ir.Aggregate):
         return [(replace(literal, body=body),) for body in _bodies(literal.body, definitions, taken)]
     if isinstance(literal, ir.Atom) and literal.relation in definitions:
@@ -216,9 +219,10 @@ def _negations(atom: ir.Atom, rule: ir.Rule) -> list[ir.Literal] | None:
     """Return the negations of the literals with which a rule derives an atom; None if a literal has no negation, or has
     variables that the atom does not have."""
     inside = [part for arg in atom.args for part in rewrite.children(arg)]
+    # a copy of a record would have another value for each `_` in it
     if rewrite.results_of(rule.body) or any(isinstance(part, ir.Wild) for part in rewrite.walk(inside)):
         return None
-    terms, equations = _unify(rule, atom, set(), (ir.Var, ir.Const, ir.Call, ir.Pack))
+    terms, equations = _unify(rule, atom, set(), (ir.Var, ir.Const, ir.Call, ir.Pack))  # no result is there to be fixed
     body = [rewrite.substitute(literal, terms) for literal in (*equations, *rule.body)]
     if rewrite.variables_of(body).keys() - rewrite.variables_of(atom).keys():
         return None

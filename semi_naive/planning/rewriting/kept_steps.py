@@ -37,7 +37,7 @@ def _without_unread_steps(program: ir.Program, name: str, column: int) -> ir.Pro
         return program
     (collect,) = collecting
     steps = {atom.args[column] for rule in readers for atom in rewrite.atoms_of(rule.body, name)}
-    if all(isinstance(step, ir.Const) for step in steps):
+    if all(isinstance(step, ir.Const) for step in steps):  # without readers, no step is collected
         variable = collect.head.args[column].name
         single_steps = [rewrite.substitute(collect, {variable: step}) for step in sorted(steps, key=str)]
         return replace(program, rules=[rule for rule in program.rules if rule not in collecting] + single_steps)
@@ -54,11 +54,11 @@ def _reads_last(rule: ir.Rule, name: str, column: int) -> bool:
     for literal in rule.body:
         if isinstance(literal, ir.Compare) and literal.op == "=":
             sides = {side.name for side in (literal.left, literal.right) if isinstance(side, ir.Var)}
-            if len(sides) == 2 and last & sides:
+            if len(sides) == 2 and last & sides:  # one pass: an equation that is missed only keeps more steps
                 last |= sides
     atoms = [atom for atom in rewrite.positive_atoms(rule.body) if atom.relation == name]
     at_last = all(isinstance(atom.args[column], ir.Var) and atom.args[column].name in last for atom in atoms)
-    return at_last and len(rewrite.atoms_of(rule.body, name)) == len(atoms) + len(greatest)
+    return at_last and len(rewrite.atoms_of(rule.body, name)) == len(atoms) + len(greatest)  # no other atom reads it
 
 
 def _is_greatest(literal: ir.Aggregate, name: str, column: int) -> bool:

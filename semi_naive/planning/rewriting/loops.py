@@ -43,7 +43,7 @@ def group_loops(strata: list[Stratum], loops: Iterable[Loop]) -> list[Stratum]:
     rounds, which no rule derives, and before every other stratum that reads those relations or the loop's results."""
     for loop in loops:
         known = {known for known, _ in loop.pairs}
-        strata = sorted(strata, key=lambda stratum: known.isdisjoint(stratum.relations))
+        strata = sorted(strata, key=lambda stratum: known.isdisjoint(stratum.relations))  # a stable sort: the known ones first
         numbers = repeated(strata, loop)
         last = numbers[-1]
         after = _readers(strata, numbers, loop.carried)

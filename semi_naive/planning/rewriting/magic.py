@@ -158,6 +158,7 @@ class _Demands:
         if name not in self.relations:
             self._declare(self.before.relations[atom.relation], adornment)
         demand = ir.Atom(f"{name}.demand", tuple(arg for arg, is_bound in zip(atom.args, bound, strict=True) if is_bound))
+        # what is left out of the demand's body makes demand larger: more tuples are computed, and the same are found
         tests = [literal for literal in rule.body if isinstance(literal, (ir.Compare, ir.Test)) and not _computes(literal)]
         tests = [literal for literal in tests if rewrite.variables_of(literal).keys() <= known]
         atoms = [_without_computed(part) for part in earlier if isinstance(part, ir.Atom)]

@@ -55,7 +55,7 @@ def apply_passes(
     relations, so some may be kept in another form, and parts of bodies may be aggregated before they are joined. whole: the
     relations that get facts which are not read, but taken over with all of their attributes."""
     compiled = _compiled(program, keep, given, limited, once)
-    if keep is None or not once:
+    if keep is None or not once:  # all attributes of facts are wanted
         return compiled
     forms = [compiled.program, *([compiled.unjoined] if compiled.unjoined else [])]
     forms, pushed = push_down(forms, keep.union(whole), given)
@@ -71,10 +71,11 @@ def _compiled(program: ir.Program, keep: set[str] | None, given: Iterable[str], 
     program = inline(replace(program, rules=list(program.rules), loops=tuple(loops)))
     program = simplify(program, keep, given)
     program = drop_unread_steps(program, keep)
+    # not of a relation that also gets tuples without rules
     on_demand = program if limited else magic(program, {*(keep or ()), *whole})
     program = program if on_demand is program else simplify(on_demand, keep, given)
     program = share(program, once)
-    if limited:
+    if limited:  # the passes below change the number of iterations
         program = aggregate_early(program) if once else program
         return Compiled(program, group_loops(strata(program), program.loops))
     halves: dict[str, str] = {}

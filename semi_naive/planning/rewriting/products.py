@@ -58,7 +58,7 @@ def _factors(
     for literals in factors:
         kept = tuple(var for name, var in variables_of(literals).items() if name in needed)
         recursive = any(isinstance(literal, Atom) and literal.relation in cycle for literal in literals)
-        pays = _drops_columns(literals, needed) and (kept or recursive)
+        pays = _drops_columns(literals, needed) and (kept or recursive)  # without columns: new once, not in each iteration
         yield literals, kept if pays else None
 
 

@@ -100,6 +100,7 @@ class _Reading:
 
     def pushdown(self, relation: ir.Relation) -> Pushdown:
         """Return the pushdown of the relation, which reads at least one attribute."""
+        # no filters: all rows
         return Pushdown(relation, tuple(sorted(self.columns or {0})), tuple(sorted(self.filters or (), key=str)))
 
 

@@ -19,12 +19,12 @@ def simplify(program: ir.Program, keep: set[str] | None = None, given: Iterable[
     given: the relations that may get tuples by other means than rules, besides those with an .input."""
     given = set(given) | {directive.relation for directive in program.directives if directive.kind == "input"}
     for relation in program.relations.values():
-        given |= {relation.worse, relation.better} if relation.dominated else set()
-        given |= {relation.name} if relation.follows else set()
-    done: dict[int, ir.Rule] = {}  # settled rules, by identity: most do not change any more
+        given |= {relation.worse, relation.better} if relation.dominated else set()  # filled while tuples are compared
+        given |= {relation.name} if relation.follows else set()  # iterations of other relations, which it records
+    done: dict[int, ir.Rule] = {}  # settled rules, by their ids: most do not change any more
     compared: list[ir.Rule] = []  # rules without repetition
     while True:
-        rules = [done.get(id(rule)) or settled(rule) for rule in without_empty(program, given)]
+        rules = [done.get(id(rule)) or settled(rule) for rule in without_empty(program, given)]  # None: its body is false
         if rules != compared:
             compared = without_repetition([rule for rule in rules if rule is not None])
         smaller = replace(program, rules=compared)
@@ -96,7 +96,7 @@ def without_repetition(rules: list[ir.Rule]) -> list[ir.Rule]:
             kept.append(rule)
             continue
         text = rewrite.canonical(rule)
-        if text not in texts or rewrite.has_autoinc(rule):
+        if text not in texts or rewrite.has_autoinc(rule):  # each copy of a rule with autoinc() counts anew
             kept.append(rule)
         texts.add(text)
     return kept
@@ -205,7 +205,7 @@ def _first_alias(body: tuple, fixed: set[str]) -> tuple[int, dict[str, ir.Term]]
     fixed = fixed | rewrite.results_of(body) if equations else fixed
     for index, literal in equations:
         sides = (literal.left, literal.right)
-        both_ways = (sides[::-1], sides) if _is_generated(literal.right) else (sides, sides[::-1])
+        both_ways = (sides[::-1], sides) if _is_generated(literal.right) else (sides, sides[::-1])  # generated names go first
         for var, term in both_ways:
             if isinstance(var, ir.Var) and var.name not in fixed and _is_alias(var, term, literal.kind):
                 return index, {var.name: term}

@@ -53,7 +53,7 @@ def _half(rule: Rule, cycle: frozenset[str]) -> tuple[tuple[Literal, ...], tuple
     is_plain = all(isinstance(literal, Atom | Compare | ir.Test) for literal in rule.body) and not (rule.plan or rule.join)
     atoms = [literal for literal in rule.body if isinstance(literal, Atom)]
     recursive = [atom for atom in atoms if atom.relation in cycle]
-    if not is_plain or len(recursive) < 2 or len(atoms) == len(recursive):
+    if not is_plain or len(recursive) < 2 or len(atoms) == len(recursive):  # the last: a half has nothing to join
         return None
     if not all(isinstance(term, Var | Wild) for atom in atoms for term in atom.args):
         return None
@@ -61,6 +61,6 @@ def _half(rule: Rule, cycle: frozenset[str]) -> tuple[tuple[Literal, ...], tuple
         names = set(variables_of(chosen))
         joined = [chosen, *(atom for atom in atoms if atom.relation not in cycle and names & variables_of(atom).keys())]
         body, inside, kept = part_of(rule, joined)
-        if len(joined) > 1 and 0 < len(kept) <= len(chosen.args) and len(kept) < len(inside):
+        if len(joined) > 1 and 0 < len(kept) <= len(chosen.args) and len(kept) < len(inside):  # no wider than its atom
             return body, kept
     return None

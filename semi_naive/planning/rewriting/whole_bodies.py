@@ -73,6 +73,7 @@ def fold_of(rule: Rule) -> FoldedBody | None:
     folding = [literal for literal in rule.body if isinstance(literal, Aggregate)]
     results = {aggregate.result.name for aggregate in folding}
     user_defined = any(aggregate.init is not None for aggregate in folding)
+    # two aggregates with one result are compared, which no fold does
     if not folding or len(results) < len(folding) or user_defined or has_autoinc(rule):
         return None
     after = tuple(literal for literal in rule.body if literal not in folding and variables_of(literal).keys() & results)
@@ -126,7 +127,7 @@ def _scans(rule: Rule, name: str) -> bool:
     atoms = [node for node in walk(fold.body if fold else aggregates[0].body) if isinstance(node, Atom)]
     terms = [term for atom in atoms for term in atom.args if not isinstance(term, Wild)]
     is_search = len(variables_of(terms)) < len(terms) or any(not isinstance(term, Var) for term in terms)
-    copies = 1 + len(aggregates) if fold else 1
+    copies = 1 + len(aggregates) if fold else 1  # a folded body is also written in each aggregate
     return len(atoms) == 1 and not is_search and len(atoms_of(rule.body, name)) == copies
 
 
@@ -134,7 +135,7 @@ def _renaming(body: tuple, other: tuple) -> dict[str, str] | None:
     """Return the one-to-one renaming of variables that turns a body into another: {name: name in the other}. None if there is
     none, or if it gives a variable the name of a different variable of the body."""
     names: dict[str, str] = {}
-    for node, other_node in zip(walk(body), walk(other), strict=False):
+    for node, other_node in zip(walk(body), walk(other), strict=False):  # bodies of other forms differ in the last test
         if isinstance(node, Var) and isinstance(other_node, Var):
             if names.setdefault(node.name, other_node.name) != other_node.name:
                 return None

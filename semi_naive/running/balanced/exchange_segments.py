@@ -78,6 +78,7 @@ class VersionCutter:
             move = self._cut(self._variables_of(step.keys), step.keep, index.map if step.keys else "every", len(keys))
             move.copies, move.one = index.copies, step.one and bool(keys)
             move.rest = () if move.one else self._subbucket_places(step, index, range(len(step.keys)))
+            # bindings for a copied bucket stay where they are: they are in no buckets
             self.bucketed_by = () if index.copies else keys, index.map
 
     @staticmethod
@@ -105,14 +106,15 @@ class VersionCutter:
             places = tuple(move.names.index(name) for name in key)
             rest = self._subbucket_places(exchange, index, places)
             moves.append(Move(move.names, index.map, places[: index.keys], rest, copies=index.copies))
-        move.to, move.turn, self.bucketed_by = tuple(moves), step.turn, ((), self.groups)
+        move.to, move.turn = tuple(moves), step.turn
+        self.bucketed_by = (), self.groups  # bindings are where different indexes have them: in no buckets
 
     def _hold(self, step: Hold) -> None:
         """Send bindings to the partition of their group. Bindings without a group key stay on their partition."""
         keys = step.outer
         if keys and not self._in_buckets_already(keys, PartitionedIndex((), len(keys), self.groups)):
             self._cut(keys, step.keep, self.groups, len(keys))
-        elif self.segments[-1] or len(self.segments) - 1 in self.holds:
+        elif self.segments[-1] or len(self.segments) - 1 in self.holds:  # a segment has one `Hold`, with which it begins
             self._cut((), step.keep, "same")
         waiting = self.holds[len(self.segments) - 1] = WaitingBindings(self._columns((), step.keep), keys)
         self.waiting.append(waiting)
@@ -121,7 +123,7 @@ class VersionCutter:
 
     def _gather(self, step: Gather) -> None:
         """Begin a segment to which the partial results of groups are sent, where the bindings wait for them."""
-        self._cut(step.shipped, frozenset(), self.groups if step.outer else "every", len(step.outer), step)
+        self._cut(step.shipped, frozenset(), self.groups if step.outer else "every", len(step.outer), partial=step)
         waiting = self.waiting.pop()
         waiting.until = len(self.segments) - 1
         self.gathers[waiting.until] = step, waiting
@@ -134,7 +136,7 @@ class VersionCutter:
         move = Move(self._columns(keyed, keep), to, tuple(range(keys)), partial=partial)
         self.moves.append(move)
         self.segments.append([])
-        if partial is None:
+        if partial is None:  # else `_gather` begins it, with the bindings that have waited
             self._begin_segment(move.names)
         return move
 

@@ -31,6 +31,7 @@ class Fixpoint:
         if it ran the last iterations."""
         stratum = self.stratum
         stratum.trace.take_up([], self.recovery.events.get(stratum.local.number, []))
+        # `self.stratum` is another one after a return from the driver
         with memory.working_on(lambda: stratum.local.busiest(self.stratum.iteration), made=lambda: self.stratum.made_so_far()):
             stratum.begin(self.recovery.resume_stratum)
             return self._iterate_to_fixpoint()

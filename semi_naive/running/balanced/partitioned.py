@@ -47,11 +47,12 @@ class Partitioned:
     cluster: Cluster
     config: Config
     iteration: int = 0
-    bodies: dict = field(default_factory=dict)
+    bodies: dict = field(default_factory=dict)  # planned bodies, by (id of the rule, number of the version)
     relations: dict[str, PartitionedRelation] = field(default_factory=dict)
 
     def __post_init__(self):
-        """Set up the placement of indexes, the trace and the rebalancing. Tuples stay in the driver until `begin`."""
+        """Set up the placement of indexes, the trace and the rebalancing. Tuples stay in the driver until `begin`. tries: the
+        directory of the tries of multiway joins; sizes: those that joins are planned by; statics: indexes of other strata."""
         self.stratum, self.profile, self.recursive = self.local.stratum, self.local.profile, self.local.recursive
         self.partitions = self.cluster.jobs.partitions
         self.iteration = self.local.iteration
@@ -77,7 +78,7 @@ class Partitioned:
             self.iterate(self.local.nonrecursive_versions())
             self.rebalance_if_due()
         else:
-            self._advance()
+            self._advance()  # the tuples of the delta were sent home as new ones
 
     def rebalance_if_due(self) -> None:
         """Rebalance the partitions, if that is due after this iteration."""
@@ -108,7 +109,7 @@ class Partitioned:
         if self.walk and any(edges in not_replicated for edges, _ in self.walk.edges):
             self.walk = None  # run-ahead needs all edges on every host
         for name, order, keys in filter(None, [colocated_index(body, wanted) for body in bodies]):
-            replicated = (name, order) in self.placing.taken
+            replicated = (name, order) in self.placing.taken  # then every host has it, and nothing is sent to it
             if name not in wanted and (name in not_replicated and not replicated or self._may_have_any_index(name)):
                 wanted[name] = {order: keys}
         for name in self.stratum.relations:
@@ -131,6 +132,7 @@ class Partitioned:
         if self.walk:
             orders = {self.walk.order: 1}
         elif best or not orders:
+            # the first is the home, by the key of a best value
             orders = {tuple(range(relation.arity)): relation.arity - 1 if best else min(1, relation.arity)} | orders
         indexes = [PartitionedIndex(order, keys, self.cluster.bucket_map()) for order, keys in orders.items()]
         return PartitionedRelation(name, relation.arity, indexes, best)
@@ -141,7 +143,7 @@ class Partitioned:
         for name in dealt:
             del self.database.on_partitions[name]
         for part in ("full", "delta"):
-            to_deal: dict = dealt if part == "delta" else {}  # by relation, see `SendToIndexes`
+            to_deal: dict = dealt if part == "delta" else {}  # by relation, see `SendToIndexes`; dealt facts are all new
             for name in self.stratum.relations:
                 table = self.database.tables[name]
                 if part == "delta" and self.iteration == 0:  # the facts are still in `new`
@@ -176,7 +178,8 @@ class Partitioned:
         return max([self.database.size(name) for name in names], default=1) or 1
 
     def _plan(self, rule: Rule, place: int | None, parts: dict[int, str], number: int) -> PlannedBody:
-        """Return the planned body of a `RuleVersion`. A body without exchanges is planned again if relations outgrow it."""
+        """Return the planned body of a `RuleVersion`. A body without exchanges is planned again if relations outgrow it; the
+        indexes of one with exchanges have been partitioned for its order."""
         key = (id(rule), number)
         body = self.bodies.get(key)
         exchanges = body is not None and any(isinstance(step, Exchange) for step in body.derivation.steps)
@@ -259,7 +262,7 @@ class Partitioned:
         relations = [*self.relations.values(), *self.statics.partitioned.values()]
         copies = sum(stored.size for index in self.statics.replicated.values() for stored in index)
         stored = [sum(relation.stored_tuples(number) for relation in relations) for number in range(self.partitions)]
-        held = [copies + tuples for tuples in stored]
+        held = [copies + tuples for tuples in stored]  # every partition counts the copies as its own
         self.trace.iteration(
             self.iteration, delta=delta, born=sum(births), births=births, steps=len(births), phases=phases,
             seconds=seconds, full=sum(relation.count for relation in self.relations.values()), driver=max(0.0, seconds - busy),
@@ -299,7 +302,7 @@ class Partitioned:
         """Record the cost of a rule on one partition, and charge its heads to the limits. made: the number of heads; runs: how
         often the rule was run."""
         entry = self.profile.rule(version.rule, self.local.number, bool(self.recursive))
-        entry["seconds"] += seconds / self.partitions
+        entry["seconds"] += seconds / self.partitions  # partitions work at the same time: their mean
         entry["made"] += made
         entry["runs"] += runs
         limits.visit(made)
@@ -326,7 +329,7 @@ class Partitioned:
 
     def settle(self) -> None:
         """Place the finished relations in the database with their home index only."""
-        while self.delta_size():
+        while self.delta_size():  # until the last delta is a part of full
             self._advance()
         for name, relation in self.relations.items():
             relation.indexes = relation.indexes[:1]

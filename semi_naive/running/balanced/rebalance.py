@@ -45,7 +45,7 @@ class Rebalance:
             self._rehome(name, number, index, change, iteration)
         for name, relation in relations.items():
             for number, index in enumerate(relation.indexes) if relation.reduction is None else ():
-                splits = index.keys < len(index.order)
+                splits = index.keys < len(index.order)  # otherwise no column is left that could divide a bucket
                 first_joins = self.first_joins.get((name, number), [])
                 partners = {key: inner for key, inner in statics.items() if joins_in_buckets(index, first_joins, inner)}
                 work, carried = self._work(index, first_joins), self._tuples_copied_along(index, partners.values())
@@ -65,6 +65,7 @@ class Rebalance:
         """
         self.first_joins = {}
         for version in versions if self.config.refine and self.cluster.jobs.partitions > 1 else ():
+            # a first join follows the scan, or the first exchange
             steps = (step for segment in version.segments[:2] for step in segment)
             scan, join, *_ = (*(step for step in steps if isinstance(step, Join)), None, None)  # None if there are fewer
             relation = relations.get(version.relation)
@@ -87,7 +88,7 @@ class Rebalance:
     def _work(index: PartitionedIndex, first_joins: list[FirstJoin]) -> np.ndarray:
         """Return the expected work of each subbucket. Pairs of the join do not count where a partner's bucket is split, as its
         subbuckets are on other partitions."""
-        if index.work is None:
+        if index.work is None:  # not weighed yet: a tuple is a unit of work
             return index.sizes
         joined_here = np.ones(index.map.buckets, np.bool_)
         for join in first_joins:

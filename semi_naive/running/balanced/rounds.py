@@ -23,7 +23,7 @@ def evaluate_in_rounds(
     """
     stages, partitions = max([len(version.segments) for version in versions], default=1), cluster.jobs.partitions
     for version in versions:
-        version.first = stages - len(version.segments)
+        version.first = stages - len(version.segments)  # so that all versions end in the last stage
     remaining: Waiting = {  # at first, for each version the stage in which it begins
         stage: [[Remaining(v.number) for v in versions if v.first == stage and v.begins(p)] for p in range(partitions)]
         for stage in {version.first for version in versions}
@@ -32,8 +32,8 @@ def evaluate_in_rounds(
     while remaining:
         label = cluster.label(f"{name}.{number}")
         tasks = []
-        for stage in range(max(remaining) if number else 0, stages):
-            work = remaining.pop(stage, [[]] * partitions)
+        for stage in range(max(remaining) if number else 0, stages):  # at first all, then from the latest with work on
+            work = remaining.pop(stage, [[]] * partitions)  # one list for all, which is only read
             tasks.append(Evaluate(world, versions, stage, partitions, threshold, work, cluster.root, label))
         last_tasks = last(label)
         results = cluster.jobs.job(*tasks, *last_tasks)

@@ -64,7 +64,7 @@ class RunAhead:
         config, local, names = distributed.config, distributed.local, set(distributed.stratum.relations)
         plain = all(distributed.database.program.relations[name].plain for name in names)
         if not config.run_ahead or local.limits or not plain:
-            return cls(distributed, False)
+            return cls(distributed, linear=False)
         bodies = [rule.body for rule in local.recursive_rules]
         recursive = [[atom for atom in body if isinstance(atom, Atom) and atom.relation in names] for body in bodies]
         linear = bool(recursive) and all(len(atoms) == 1 for atoms in recursive)
@@ -110,6 +110,7 @@ class RunAhead:
                 phases.append(phase(inner, "run-ahead", reports, distributed.partitions))
         total = born_by_step(births)
         if versions:
+            # rules have one round, as their budget is within the threshold of roll-over (`of`)
             mostly_new = 2 * sum(total) > self._charge(versions, _run_ahead_reports(rounds[0]))
             self.budget = max(FIRST_BUDGET_TUPLES, self.budget * 4 if mostly_new else self.budget // 4)
             if not distributed.delta_size():  # the step that found no tuple counts, too
@@ -157,6 +158,7 @@ class RunAhead:
             for version in versions:
                 seconds, heads = report.facts["costs"][version.number]
                 runs = report.facts["steps"] or 1
+                # all run a rule: counted once
                 self.distributed.charge(version, seconds, heads, runs if report.partition == 0 else 0)
         return sum(report.sent for report in reports)
 
@@ -182,6 +184,7 @@ class RunAhead:
         if not columns.size or columns.min() < 0 or columns.max() >= MAX_NODES_PER_EDGE * (columns.shape[1] + 1024):
             return ()
         words = sort_unique(columns[0].view(np.uint64) << np.uint64(32) | columns[1].view(np.uint64))
+        # of the values, only their number is used
         arrays = adjacency(Dense(words, np.empty(int(columns.max()) + 1, np.int64)))
         indptr, targets = map(cluster.share_array, ("indptr", "targets"), arrays)
         return indptr, targets

@@ -83,8 +83,9 @@ class Decomposed:
         if not self.forced:
             self._check(base)
         versions = self.local.compiled(in_tasks=True)
-        statics = Statics(self.database, self.cluster, Placing(frozenset(self.homes)), self.trace, self.map)
-        statics.ensure({index for *_, body in versions for index in body.searched}, 1)
+        placing = Placing(frozenset(self.homes))  # without a budget, so all other relations are replicated
+        statics = Statics(self.database, self.cluster, placing, self.trace, self.map)
+        statics.ensure({index for *_, body in versions for index in body.searched}, iteration=1)
         values = self.cluster.share_values(self.database.values)
         tries = self.cluster.store.path("tries", self.cluster.label("stratum"))
         world = World({}, statics.replicated, values, tries, self.config.memory)
@@ -113,8 +114,8 @@ class Decomposed:
             raise NotGroups(f"one group of {columns} has {largest:,} of the {quantity(total, 'tuple')} it begins with")
 
     def _deal_base(self, base: Base) -> tuple[list[tuple[int, int]], dict[str, dict[str, DealtPieces]]]:
-        """Divide the base into pieces, and share its tuples with all hosts. Return (pieces, the heaviest first; the tuples, by
-        part and relation). base: the blocks of each relation, by part."""
+        """Divide the base into pieces, and share its tuples with all hosts. Return (pieces as (partition, number), the heaviest
+        first; the tuples, by part and relation). base: the blocks of each relation, by part."""
         slots = {
             (part, name): parcels.slots_of_block(block, self.homes[name].keys, self.map)
             for part, blocks in base.items()
@@ -146,11 +147,11 @@ class Decomposed:
                 self.database.values.learn(report.added)
             for rule, (seconds, made, born) in report.costs.items():
                 entry = self.local.profile.rule(self.local.recursive_rules[rule], self.local.number, True)
-                entry["seconds"] += float(seconds) / self.cluster.cores
+                entry["seconds"] += float(seconds) / self.cluster.cores  # cores work at the same time: their mean
                 entry["made"] += int(made)
                 entry["tuples"] += int(born)
                 limits.visit(int(made))
-                entry["runs"] = max(entry["runs"], report.births.size - 1)
+                entry["runs"] = max(entry["runs"], report.births.size - 1)  # the first births are the base
         for name, home in self.homes.items():
             self.database.place(name, relation_of_pieces(name, home, self.map, finished), self.cluster)
         tuples, steps = record_pieces(self.trace, finished)
@@ -170,7 +171,7 @@ def deal_buckets(weights: np.ndarray, placement: BucketMap, count: int) -> tuple
     lightest = [[(0, number) for number in range(count)] for _ in range(placement.partitions)]  # heaps
     piece_of = np.zeros(weights.size, np.int64)
     for bucket in np.argsort(-weights, kind="stable").tolist():
-        if not weights[bucket]:
+        if not weights[bucket]:  # nor has any of the rest: no tuple needs their pieces
             break
         partition = int(homes[bucket])
         load, number = heappop(lightest[partition])

@@ -59,6 +59,7 @@ class Reaching:
         )
         if self.local.watch:
             self.local.watch(trace.so_far)
+        # no path has more different nodes
         reached = self._reachability(graph, base, lazy, min(steps or graph.domain + 1, graph.domain + 1))
         group_counts = np.diff(reached.begins).tolist()  # by partition
         pieces = [(p, n) for n in range(reached.pieces) for p, groups in enumerate(group_counts) if n * LANES < groups]
@@ -83,7 +84,7 @@ class Reaching:
     def _numbered_graph(self, edges: np.ndarray, base: np.ndarray | None) -> tuple[Dense, np.ndarray | None]:
         """Return (graph, base): the edges, away from the carried column, with nodes numbered in breadth-first order; and the
         base as (value of the group, node). edges, base: columns (2, n); a base that is None has the edges."""
-        carried_first = slice(None, None, -1 if self.shape.column else 1)
+        carried_first = slice(None, None, -1 if self.shape.column else 1)  # reverses the two columns
         base = None if base is None else base[carried_first]
         interned = intern(edges[carried_first].T, () if base is None else base[1])
         graph = relabel(interned)
@@ -99,7 +100,7 @@ class Reaching:
         nodes = self._share("nodes", graph.values)
         if base is None:
             firsts, bases, carried, group_values = indptr, targets, nodes, graph.values
-            groups = np.flatnonzero(np.diff(indptr.open()))
+            groups = np.flatnonzero(np.diff(indptr.open()))  # a node without edges reaches nothing
         else:
             group_values, starts, ends = self._group_by_value(*base)
             firsts, bases = self._share("firsts", starts), self._share("bases", ends)

@@ -51,7 +51,7 @@ class SubsumptiveRule:
     def of(cls, rule: Rule, relation: Relation, stratum: set[str]) -> SubsumptiveRule:
         """Return the rule with the places of its atoms. stratum: the names of its relations."""
         atoms = {place: part for place, part in enumerate(rule.body) if isinstance(part, Atom)}
-        places = {atom.relation: place for place, atom in atoms.items()}
+        places = {atom.relation: place for place, atom in atoms.items()}  # only used for `worse` and `better`, each one atom
         worse, better = places[relation.worse], places[relation.better]
         common = variables_of(rule.body[worse]).keys() & variables_of(rule.body[better]).keys()
         conditions = {place: atom.relation for place, atom in atoms.items() if atom.relation in stratum}
@@ -70,7 +70,7 @@ class Dominance:
         self.view = Database(local.database.program, local.database.values)  # with the compared tables as the atoms' relations
         indexes = Indexes({name: relation.arity for name, relation in self.view.program.relations.items()})
         self.evaluator = evaluator(
-            Stratum(tuple(self.removals), rules, False), local.number, self.view, indexes, local.profile,
+            Stratum(tuple(self.removals), rules, recursive=False), local.number, self.view, indexes, local.profile,
             multiway=local.multiway, cores=local.cores,
         )  # fmt: skip
         own = [(relation, [rule for rule in rules if rule.head.relation == relation.removal]) for relation in relations]

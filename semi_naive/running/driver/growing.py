@@ -35,7 +35,8 @@ class Growing:
         self.begin()
 
     def begin(self) -> None:
-        """Start the clock of a recursion, of which nothing has been examined."""
+        """Start the clock of a recursion, of which nothing has been examined. next: the time of the next examination; wait: the
+        seconds between two."""
         self.next, self.wait = time.monotonic() + FIRST_LOOK_SECONDS, FIRST_LOOK_SECONDS
         self.positive_examinations: dict[str, int] = {}  # by relation: consecutive examinations that found only new values
         self.counts: dict[str, int] = {}  # the tuples of each relation at the last examination

@@ -120,7 +120,7 @@ class Local:
         ]
         self.readers = Counter(version.delta_relation for version in self.delta_versions)  # their number, by delta
         self.small *= len(self.delta_versions)
-        self.literals = sum(len(version.rule.body) for version in self.delta_versions)
+        self.literals = sum(len(version.rule.body) for version in self.delta_versions)  # for `work`
         self.growing = Growing(self.recursive_rules, recursive)
         self.tables: dict[str, Any] = {}  # the tables of the stratum's relations, while it is evaluated in this process
         self.marks: dict[str, Any] = {}  # by relation, the state to roll back to
@@ -175,7 +175,7 @@ class Local:
         which do not use the tables of this process. In a session, the machine also reads tables of other strata by rows."""
         if self.for_driver and (in_tasks or self.charges_for_indexes):
             self.for_driver = False
-            self.bodies.clear()
+            self.bodies.clear()  # they were planned for the driver
         self._plan(self.delta_versions)
         return [(version.rule, version.delta_relation, self._body(*version)) for version in self.delta_versions]
 
@@ -259,12 +259,12 @@ class Local:
         """Evaluate the delta versions whose delta is not empty, a block at a time. If the tables become too large for this
         process, roll back and raise TooLarge."""
         self.made = self.words = 0
-        if self.iteration == 1:
+        if self.iteration == 1:  # the first that reads a delta: now the sizes of the base are known
             self._plan(self.delta_versions)
         self.marks = {name: table.mark() for name, table in self.tables.items()}
         if (
             self.budget is not None
-            and self.returns == 0
+            and self.returns == 0  # tables that have returned from the partitions are mapped files
             and sum(table.count for table in self.tables.values()) > self.max_tuples
         ):
             if sum(min(table.count, table.nbytes // 8) for table in self.tables.values()) > self.max_tuples:
@@ -328,7 +328,7 @@ class Local:
             return self.fill(Sink(table, lock), derivation, batch, stop)
 
         batches = derivation_slices(derivation, cast(Any, self.database), self.cores)
-        first_two = list(islice(batches, 2))
+        first_two = list(islice(batches, 2))  # for a single batch, no thread is started
         batches = chain(first_two, batches)
         sliced = len(first_two) == 2 and is_sliceable(derivation)  # the first step may make several batches of its own
         sinks = in_threads(insert, batches, self.cores, stop.set) if sliced else map(insert, batches)

@@ -27,7 +27,7 @@ Task = tuple[int, Batch]  # a version, by its number, and some of what its first
 
 @dataclass
 class ParallelVersions:
-    """Some rule versions of a `local.Local`: the rule, the table and the derivation of each."""
+    """Some rule versions of a `local.Local`: the rule, the table and the derivation of each. stop: ends all threads."""
 
     local: Any
     versions: list[tuple[Rule, Table, Derivation]]
@@ -63,7 +63,7 @@ class ParallelVersions:
             table, entry = self.versions[number][1], entries[number]
             local.made += sink.taken
             entry["made"] += sink.taken
-            entry["seconds"] += seconds / local.cores
+            entry["seconds"] += seconds / local.cores  # threads work at the same time: their mean
             entry["tuples"] += sum(table.add(block, self.table_locks[id(table)]) for block in sink.fresh or ())
         for entry in entries:
             entry["runs"] += 1

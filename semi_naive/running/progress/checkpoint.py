@@ -191,7 +191,7 @@ class Checkpoints:
         with self.files.checked_contents():
             if manifest["version"] != VERSION:
                 raise self.files.unusable_error(f"semi-naive {manifest['version']} has written it, and this is {VERSION}")
-            if manifest["fingerprint"] != self.fingerprint:
+            if manifest["fingerprint"] != self.fingerprint:  # of another program, or of other facts
                 return None
             inside = [manifest[part]["relations"] for part in ("running", "between") if manifest[part]]
             relations = [*manifest["relations"].values(), *(record for records in inside for record in records.values())]

@@ -37,7 +37,7 @@ class Recovery:
     checkpoints: "Checkpoints | None" = None  # of the run, if it makes any
 
     def __post_init__(self):
-        """Resume from the checkpoint, if there is one."""
+        """Resume from the checkpoint, if there is one. facts: the tables before any rule runs, for `reset_to_facts`."""
         self.database, self.cluster = self.run.database, self.run.cluster
         if self.run.config.checkpoint_dir:
             from semi_naive.running.progress.checkpoint import Checkpoints
@@ -100,7 +100,7 @@ class Recovery:
     def before_step(self, loop: StratumLoop, clock: StepClock) -> None:
         """Save a checkpoint if one is due before a step of a loop."""
         kept = self._carried_relations(loop)
-        if not self.checkpoints or not loop.of.steps or not clock.done or self.running:
+        if not self.checkpoints or not loop.of.steps or not clock.done or self.running:  # `running`: not resumed yet
             return
         spread = kept & self.database.on_partitions.keys()
         if self.checkpoints.is_late() or spread and clock.done % self.run.config.checkpoint_interval == 0:

@@ -50,7 +50,8 @@ class RunState:
     courses: dict[int, Course] = field(default_factory=dict)  # the iterations of each recursive stratum in the driver
 
     def __post_init__(self):
-        """Create the database, the indexes and the cluster of the run."""
+        """Create the database, the indexes and the cluster of the run. read_by: the numbers of the strata that read each
+        relation; looping: those of strata in loops; strata: the strata as evaluated, whose facts are loaded before."""
         if self.plan not in PLANS:
             raise ValueError(f"plan is {self.plan!r}: expected one of {', '.join(PLANS)}")
         self.program = self.compiled.program
@@ -65,7 +66,7 @@ class RunState:
             local_tuples = LOCAL_TUPLES_ON_TWO_CORES if few_cores else LOCAL_TUPLES
             self.config = self.config.with_options({"local_tuples": local_tuples})
         self.read_by = readers(self.compiled.strata)
-        kept = self.keeps or self.config.checkpoint_dir or self.compiled.loops
+        kept = self.keeps or self.config.checkpoint_dir or self.compiled.loops  # these read the tables of all relations
         self.streamed = set() if kept else streamed(self.program)  # relations without a table, while strata are local
         self.looping = {number for loop in self.compiled.loops.values() for number in loop.numbers}
         strata = self.compiled.strata

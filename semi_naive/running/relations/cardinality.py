@@ -42,7 +42,7 @@ class Cardinality(PartlyKnown):
         self.program, self.tables, self.values = database.program, database.tables, database.values
         self.supposed: dict[str, float] = {}
         self.on_partitions = set(database.on_partitions)  # relations that are on the partitions, or will be
-        # the delta of the first iteration has all tuples
+        # the keys are a view, to which `suppose` adds; the delta of the first iteration has all tuples
         super().__init__(database, self.supposed.keys(), lambda relation, part="all": self.count(relation))
 
     def suppose(self, relation: str, tuples: float) -> None:

@@ -112,7 +112,7 @@ class Cluster:
         if self.in_process:
             self._partitions = self._partitions or self.driver_cores
             self._jobs = self._jobs or LocalJobs(self._partitions, threads=self.driver_cores)
-        elif self._jobs is None or self._jobs.sc is None:
+        elif self._jobs is None or self._jobs.sc is None:  # `LocalJobs` without a context ran the jobs so far
             with part("spark"):
                 from semi_naive.ra.spark.jobs import PartitionedJobs
 

@@ -36,7 +36,7 @@ class FactLoader:
         for name, source in sources:
             for_tasks = self._is_for_tasks(name, source)
             for part in [source] if for_tasks else source.members():
-                yield name, part, for_tasks or part is not source and self._is_for_tasks(name, part)
+                yield name, part, for_tasks or part is not source and self._is_for_tasks(name, part)  # one file may be large
 
     @staticmethod
     def _prepare(part: tuple[str, Source, bool]) -> tuple[str, Source, MakePieces | None]:

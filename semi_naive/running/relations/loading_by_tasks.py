@@ -48,14 +48,14 @@ class TaskLoader:
         """Load a DataFrame. It is evaluated once and cached, unless it has only numbers and can be sent immediately."""
         records = frame_parts(source)
         if not self.run.config.local_tuples and not self._symbol_columns(name):
-            return self._deal(name, source, records, None)
+            return self._deal(name, source, records, read=None)
         from pyspark import StorageLevel
 
         records = records.persist(StorageLevel.MEMORY_AND_DISK)
         try:
             rows = check_reports(source, records.map(lambda part: (part.rows, part.fault)).collect())
             if rows > (self.run.config.local_tuples or 0) or name in self.run.database.on_partitions:
-                return self._deal(name, source, records, None)
+                return self._deal(name, source, records, read=None)
             for part in records.collect():
                 self.add_columns(name, part.numbered(self._symbol_columns(name), self.run.values))
         finally:

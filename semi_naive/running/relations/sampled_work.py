@@ -65,13 +65,14 @@ class SampledWork:
     bodies: list[list[Arrival]] = field(default_factory=list)
 
     def __post_init__(self):
+        """Number the indexes, as arrivals refer to them. homes: the partition of each whole bucket; shape: of work."""
         self.numbers = {index: number for number, index in enumerate(self.indexes)}
         self.homes = np.array([homes[0] for homes in self.map.homes])
         self.shape = len(self.indexes), self.map.buckets
         self.united = np.arange(len(self.indexes))  # for each index the number of the one whose split buckets it shares
         self.searched: set[int] = set()  # the numbers of the indexes that are not only scanned
         self._blocks: dict[Index, Block] = {}
-        self._shares: dict[tuple[int, int], np.ndarray] = {}
+        self._shares: dict[tuple[int, int], np.ndarray] = {}  # by (number of the index, bucket)
         self._cached_buckets: dict[Index, np.ndarray] = {}
 
     def add(self, body: PlannedBody) -> None:
@@ -164,11 +165,11 @@ class SampledWork:
 
 
 class _SampleWalk:
-    """The run of one body on a sample. batch: the bindings, with all their variables; parents: see `Arrival`."""
+    """The run of one body on a sample. batch: the bindings, with all variables; weight, parents, made_in: see `Arrival`."""
 
     def __init__(self, work: SampledWork, body: PlannedBody):
         self.work, self.database, self.steps, self.rule = work, work.database, body.derivation.steps, body.rule
-        self.weight, self.random = 1.0, np.random.default_rng(1)
+        self.weight, self.random = 1.0, np.random.default_rng(1)  # seeded: every run makes the same decisions
         self.batch, self.parents, self.made_in = Batch(0, {}), np.empty(0, np.int64), np.empty(0, np.int64)
 
     def arrivals(self):
@@ -215,6 +216,7 @@ class _SampleWalk:
         for index in self.work.indexes:
             if index[0] == scan.relation and index[1][0] == column:
                 ours, theirs = self.work.numbers[index], self.work.numbers[first.relation, first.order]
+                # buckets of both are split alike, so that the scanned tuples stay in place
                 self.work.united[self.work.united == self.work.united[ours]] = self.work.united[theirs]
                 return index
         return None
@@ -294,6 +296,7 @@ class _SampleWalk:
         if isinstance(step, Count):
             offer = counts * step.among + step.number
             offer = np.minimum(offer, self.batch.columns[OFFER]) if step.number else offer
+            # after the last count, only the number of the atom is needed
             self.batch = self.batch.with_columns({OFFER: offer % step.among if step.number == step.among - 1 else offer})
         self.parents = np.arange(counts.size)
         if extends:

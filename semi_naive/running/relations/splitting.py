@@ -63,6 +63,7 @@ def split_hubs(work: SampledWork, fixed: dict[Index, PartitionedIndex | None], t
         homes, partitions = list(work.map.homes), work.map.partitions
         for bucket in np.flatnonzero(states[number] == SPLIT).tolist():
             homes[bucket] = tuple((homes[bucket][0] + i) % partitions for i in range(partitions))
+        # copies serve searches only, not scans
         copied = np.flatnonzero(states[number] == COPIED).tolist() if number in work.searched else []
         hubs_of_indexes[name] = Hubs(replace(work.map, homes=tuple(homes)), copied, work.counts(name, states[number] == SPLIT))
     return {name: hubs for name, hubs in hubs_of_indexes.items() if name not in fixed}
@@ -83,7 +84,7 @@ def _evened(work: SampledWork, frozen: set[int], plain: np.ndarray, states: np.n
             copies: Counter[Index] = Counter()
             for group, bucket in (divmod(hub, work.map.buckets) for hub in chosen):
                 members = work.united == group
-                if len(chosen) == 1 or (states[members, bucket] == WHOLE).all():
+                if len(chosen) == 1 or (states[members, bucket] == WHOLE).all():  # all at once: only those still whole
                     changed[members, bucket] = state
                     copies.update(work.copies(group, bucket) if state == COPIED else {})
             new_work = work.of_partitions(changed)

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 @dataclass
 class Statics:
     """The indexes that one stratum reads of relations of other strata. map: the bucket map of partitioned indexes; hubs: the
-    maps of indexes in which the buckets of hubs are split, and their buckets to be copied.
+    maps of indexes in which the buckets of hubs are split, and their buckets to be copied; replicated: the blocks of an index
+    that every host has; partitioned: relations with their indexes on the partitions, by name.
     """
 
     database: Database
@@ -73,7 +74,8 @@ class Statics:
         return relation.index(index[1]) if relation else None
 
     def _reuse_scanned_index(self, body: PlannedBody) -> None:
-        """Let a body that scans a partitioned relation read an existing index in place of a missing one."""
+        """Let a body that scans a partitioned relation read an existing index in place of a missing one: a scan of all tuples
+        needs no order."""
         scan = next((step for step in body.derivation.steps if isinstance(step, Join)), None)
         if scan is None or scan.part != "share" or scan.keys or (scan.relation, scan.order) not in self.placing.partitioned:
             return
@@ -151,7 +153,7 @@ class Statics:
         # With more keys, or more columns, the tuples of a value are in several buckets.
         whole |= {index for index, keys in indexes.items() if keys > 1 or len(index[1]) != 2}
         fixed = {index: self._index(index) for index in indexes if self._index(index) or index in whole}
-        if bodies and fixed.keys() < indexes.keys():
+        if bodies and fixed.keys() < indexes.keys():  # an index is left that can be split
             work = SampledWork(self.database, self.map, indexes, known)
             for body in bodies:
                 work.add(body)
@@ -177,6 +179,7 @@ class Statics:
         existing = self.database.partitioned(name)
         relation = PartitionedRelation(name, self.database.program.relations[name].arity, [], lasting=True)
         for index in existing.indexes if existing else ():
+            # with fewer keys, a search also knows its bucket
             if index.order in orders and index.keys <= orders[index.order] and index.map.homes == self.map.homes:
                 relation.indexes.append(replace(index, full=list(index.full)))  # a copy, which may be refined independently
                 self._record_partitioned((name, index.order), index, iteration)

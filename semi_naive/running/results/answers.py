@@ -216,7 +216,7 @@ class Answer(Tuples):
         if self.on_partitions and not self.cluster.local:
             return self.frame()
         symbols = Kind.SYMBOL in self.relation.kinds
-        if symbols and not self.values.common:
+        if symbols and not self.values.common:  # ids of symbols have no meaning in another run
             return fact_table(self.relation, self.to_arrow())
         table = columns_table(self.encoded()) if self.on_partitions else self._result.database.tables[self.name]
         if symbols and self.values.common:
