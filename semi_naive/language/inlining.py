@@ -132,7 +132,7 @@ class Expansions:
         """Return the literals that replace a literal: for an atom s(a, b) and the definition s(x, y) :- body, x = a, y = b,
         body with fresh variables. turn: the number of the definition to use."""
         if not isinstance(literal, syntax.Atom) or literal.relation not in self.definitions:
-            return (rebuilt(literal, lambda _: None),)
+            return (rebuilt(literal, lambda _: None),)  # a copy: the nodes of a clause are told apart by identity
         limits.check_limits()
         self._expanded_atoms += 1
         if self._expanded_atoms > MAX_INLINED_ATOMS:

@@ -30,7 +30,7 @@ from semi_naive.ra.values.encoded import bits_of_encoded_text
 if TYPE_CHECKING:
     from semi_naive.functors import UserFunctor
 
-_IDENTITY = ("min", "max", "cat")  # functors of one argument
+_IDENTITY = ("min", "max", "cat")  # functors that return their argument if they have only one
 
 
 def lowered(
@@ -263,7 +263,7 @@ class Lowering:
         if isinstance(node, syntax.Nil):
             return ir.Const(None, ir.Kind.RECORD)
         if isinstance(node, syntax.RecordInit):
-            (name,) = self.typing.types(node) or frozenset()
+            (name,) = self.typing.types(node) or frozenset()  # a record of several types would be an error
             return ir.Pack(tuple(self.term(arg, before, named) for arg in node.args), self.typing.env.base(name))
         if isinstance(node, syntax.BranchInit):
             declared = self.typing.env.branch(node.name)

@@ -162,9 +162,9 @@ class Commits:
         transaction.epoch, transaction.ignored, transaction.changes = number, ignored, MappingProxyType(changed)
         session.system.add(statistics)
 
-    def log_event(self, sync: bool, *event, values: Values | None = None) -> None:
-        """Append a change of registered rules or of a named subscription to the log, if the session has a directory. sync,
-        event, values: see `Directory.append_event`."""
+    def log_event(self, *event, sync: bool = False, values: Values | None = None) -> None:
+        """Append a change of registered rules or of a named subscription to the log, if the session has a directory. event,
+        sync, values: see `Directory.append_event`."""
         if self.directory:
             self.directory.append_event(self.epochs[0].number, values, self._session.turns.add_undo, sync, *event)
 

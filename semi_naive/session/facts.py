@@ -32,7 +32,7 @@ class PendingChange:
     and `deleted` many at a time: 100 ns a tuple.
 
     >>> pending = PendingChange(Table(1))
-    >>> pending.add(True, np.array([[1, 2]])); pending.add(False, np.array([[2, 3]]))
+    >>> pending.add(insert=True, columns=np.array([[1, 2]])); pending.add(insert=False, columns=np.array([[2, 3]]))
     >>> change, ignored = pending.net()
     >>> change.born.column(0).tolist(), change.lost.size, ignored
     ([1], 0, 2)
@@ -136,7 +136,8 @@ def same_key(table: Table, columns: np.ndarray, key: tuple[int, ...]) -> Block:
 
 
 def with_prefixes(block: Block, keys: Block) -> Block:
-    """Return the tuples of a block whose first columns are equal to one of the keys. keys: a block of fewer columns."""
+    """Return the tuples of a block whose first columns are equal to one of the keys. keys: a block of fewer columns, in which
+    each key occurs once: so do the tuples of the result."""
     lows, highs = block.ranges(keys.columns(), keys.size)
     rows = np.concatenate([np.empty(0, np.int64), *map(np.arange, lows, highs)]).astype(np.int64)
     return block.picked(rows)

@@ -82,7 +82,7 @@ class Follower:
                 if not committed and (self._batches.ended or self._stopped.wait(self.seconds)):
                     break
         except Exception as error:
-            if not self.session.closed:
+            if not self.session.closed:  # otherwise the error is that the session is closed
                 self.error = error
                 log.error("%s is not followed any more: %s", self.source, error)
         finally:
@@ -168,7 +168,7 @@ class Follower:
 
     def __exit__(self, kind, *_) -> None:
         self.end()
-        if kind is None and self.error is not None:
+        if kind is None and self.error is not None:  # an exception of the block comes first
             raise self.error
 
     def __repr__(self) -> str:
@@ -227,7 +227,7 @@ class _GrowingFile(_Reader):
             while rows := _whole_rows(stream.read(MAX_BATCH_BYTES), self.form.rfc4180):
                 begin, position = position, position + len(rows)
                 yield (name, position), partial(self._parse, rows, begin)
-                stream.seek(position)
+                stream.seek(position)  # the beginning of the next row was read, too
 
     def _parse(self, rows: bytes, begin: int, values) -> np.ndarray:
         """Parse the rows that begin at a position. The lines before them are counted only for an error."""

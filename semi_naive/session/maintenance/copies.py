@@ -100,6 +100,7 @@ class Copies:
         contents = self.relations.spread[name]
         copied, table = self.known.get(name, (None, None))
         if table is None or copied is not contents:
+            # The copy is that of the state before this transaction, so the change makes it the current one.
             if change and table is not None and copied is self.relations.before_transaction.spread.get(name):
                 table = grown(table_without(table, change.lost), change.born)
             else:

@@ -74,8 +74,9 @@ class Dependents:
                 yield self._by_value[name][place][int(bits_of_constant(constant, self.values))]
 
     def concerned(self, name: str, change: AnyChange) -> set[int]:
-        """Return the strata that a change of a relation may concern: all readers if the changed tuples are not in this process,
-        otherwise those whose constants occur in a changed tuple."""
+        """Return the strata that a change of a relation, of one tuple or more, may concern: all readers if the changed tuples
+        are not in this process, otherwise those whose constants occur in a changed tuple. Only the first constant of an atom
+        is looked at: a superset is right, as a stratum that no tuple changes is maintained without effect."""
         if isinstance(change, SpreadChange | CountedClosure):
             return self.readers.get(name, set())
         while self._pending:

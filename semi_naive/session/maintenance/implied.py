@@ -131,6 +131,7 @@ class Implied(Table):
         indptr, targets = graph.adjacency(dense_graph)
         reached, queue = np.zeros(dense_graph.domain, np.bool_), np.empty(dense_graph.domain, np.int64)
         successors = np.unique(targets[indptr[start] : indptr[start + 1]])
+        # The search begins with the successors: the value is only paired with itself if it is on a cycle.
         reached[successors], queue[: successors.size] = True, successors
         graph.drain(indptr, targets, reached, queue, 0, successors.size)
         others = dense_graph.values[reached]

@@ -63,7 +63,7 @@ class Propagation:
         for name, change in self.net.items():
             if not facts.is_shared(name):
                 facts.change(name, change)
-        self.relations.merged.clear()
+        self.relations.merged.clear()  # like `pending`, it may have entries of an attempt whose runs were lost
         self.copies.pending.clear()
         dependents, last = self.relations.dependents, -1
         due = [*stale, *self.run.looping, *(dependents.homes[name] for name in self.net)]  # a heap

@@ -222,9 +222,9 @@ class Upkeep:
 
     def declare(self, relation: Relation) -> None:
         """Add a relation without rules, whose facts may change. After an error, the caller takes the step of `savepoint`."""
-        stratum = Stratum((relation.name,), [], False)
+        stratum = Stratum((relation.name,), [], recursive=False)
         self.extend(Compiled(Program({}, {relation.name: relation}, []), [stratum]), {relation.name: Table(relation.arity)})
-        self.run.compiled.strata.append(stratum)
+        self.run.compiled.strata.append(stratum)  # `fingerprints` reads these, and snapshots have the relation from now on
 
     def retract(self, numbers: Iterable[int]) -> None:
         """Drop strata and their relations. Readers that have their tables keep them."""
@@ -243,7 +243,7 @@ class Upkeep:
             for dictionary in (*by_number, self.recomputation.budgets, self.recomputation.wants_ticks):
                 dictionary.pop(number, None)
             relations.dependents.remove(number, run.strata[number])
-            run.strata[number] = Stratum((), [], False)
+            run.strata[number] = Stratum((), [], recursive=False)  # keeps its place, so that other strata keep their numbers
         while run.strata and not run.strata[-1].relations:
             run.strata.pop()
 

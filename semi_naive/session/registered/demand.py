@@ -100,7 +100,7 @@ class Demand:
         """Return the form in which rules are evaluated now. A relation is replaced by its parts if all atoms that read it have
         constants or parameters, and all of these parts can be computed alone. One that is joined with few tuples is evaluated
         for these rules alone, as far as those ask for it. wide: relations that are read whole."""
-        if rules.name in self.parts and rules.synthesis:
+        if rules.name in self.parts and rules.synthesis:  # `_part` has made it
             return rules.synthesis
         if rules.text and not is_changes_only(rules.name) and (twin := self._twin(rules)):
             return twin
@@ -154,7 +154,7 @@ class Demand:
         """Return the form of rules as a copy of evaluated ones with the same canonical form, if there are any. With parameters
         the copy has the values that are asked for."""
         origin = self._registered.get(self._origins.get(rules.canonical, rules.name))
-        is_evaluated = origin is not None and origin.users and not origin.form.twin
+        is_evaluated = origin is not None and origin.users and not origin.form.twin  # by its own rules, not as a copy
         if origin is None or origin is rules or not is_evaluated or origin.canonical != rules.canonical:
             self._origins[rules.canonical] = rules.name
             return None
@@ -308,7 +308,7 @@ class Demand:
         for demand_name, values in possible.items():
             asked = upkeep.relations.contents(demand_name).count
             if asked > max(MIN_WIDE_VALUES, MAX_ASKED_SHARE * values) and values:
-                return registered is None or registered.share is None
+                return registered is None or registered.share is None  # a share that the user has chosen is kept
         return False
 
     def _can_be_evaluated(self, name: str) -> bool:

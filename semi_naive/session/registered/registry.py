@@ -131,7 +131,7 @@ class Registry:
         for reader in readers:
             self._register_or_wait(reader.name, reader.text, reader.share)
         self._register_unblocked()
-        self._session.commits.log_event(False, "register", name, text, share)
+        self._session.commits.log_event("register", name, text, share)
 
     def register_patterns(self, texts: list[tuple[str, str]]) -> str:
         """Register the rules of a pattern (`rules_of_pattern`), except for those that are registered already. Return the name
@@ -234,7 +234,7 @@ class Registry:
     def unregister(self, name: str) -> None:
         """See `Session.unregister`."""
         if name in self.waiting:
-            self._session.commits.log_event(False, "unregister", name)
+            self._session.commits.log_event("unregister", name)
             self._remove_waiting(name)
             return
         rules = self._registered(name)
@@ -245,7 +245,7 @@ class Registry:
         if number := self._users(rules):
             users = quantity(number, "subscription")
             raise ValueError(f"{name} is needed by {users}: cancel first, and end those that have a name")
-        self._session.commits.log_event(False, "unregister", name)
+        self._session.commits.log_event("unregister", name)
         self._session.turns.add_undo(partial(self._add, rules))
         self._drop(name)
 
@@ -253,7 +253,7 @@ class Registry:
         """If rules are evaluated only for twins (`Synthesis.twin`), let the first of these be evaluated in their place, and the
         others be its copies."""
         twins = [each for each in self.rules.values() if each.users and each.form.twin == rules.name]
-        if not twins or rules.users > sum(each.users for each in twins):
+        if not twins or rules.users > sum(each.users for each in twins):  # each user of a twin is one of the rules, too
             return
         names = {each.name for each in twins}
         uses = [use for use, count in self._uses.items() if use[0] in names for _ in range(count)]
@@ -332,8 +332,9 @@ class Registry:
             rules.synthesis = self.demand.synthesis(rules)
         self._acquire_uses(rules, key, once)
         if not rules.users:
-            self._read_whole_if_wide(rules, key, once)
+            self._read_whole_if_wide(rules, key, once)  # parts have their tuples by now
             rules.strata = self._session.upkeep.extend(rules.form.compiled, self.first_facts(rules, key))
+            # How much rules ask for that evaluate tuples alone (`Synthesis.alone`) is known only after their evaluation.
             if self._read_whole_if_wide(rules, key, once):
                 rules.strata = self._session.upkeep.extend(rules.form.compiled, self.first_facts(rules, key))
         else:
@@ -507,7 +508,7 @@ class Registry:
     def load(self, registrations: Registrations, redefined: Iterable[str]) -> None:
         """Restore the rules and named subscriptions stored in a directory. Rules that are not valid any more are left out, with
         a warning. redefined: the relations whose rules have changed since; subscriptions to them are left out, too."""
-        for name, (text, *share) in registrations.rules.items():
+        for name, (text, *share) in registrations.rules.items():  # earlier versions have stored no share
             try:
                 self._register_or_wait(name, text, *share)
             except ProgramError as error:

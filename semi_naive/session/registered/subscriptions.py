@@ -202,6 +202,7 @@ class Subscription:
             if self._cancelled:
                 return
             if not self._attempts:
+                # The epoch stays in it: `add` ignores epochs up to this one.
                 rest = replace(self._waiting, change=Change.none(self._delivered_relation.arity), epochs=0)
                 attempts = [self._waiting] * MAX_ATTEMPTS if self._waiting.change.size else []
                 self._attempts, self._waiting = attempts, rest
@@ -234,7 +235,7 @@ def parts_by_key(change: Change, keys: Collection[tuple[int, ...]]) -> dict[tupl
     """Divide a change by its first columns: return for each key the changed tuples that begin with it, without these columns.
     Keys without changed tuples are left out. All keys have the same length."""
     width = len(next(iter(keys), ()))
-    if not width:
+    if not width:  # a relation without parameters, whose only key is ()
         return dict.fromkeys(keys, change)
     born, lost = (_rests_by_key(block, width, keys) for block in (change.born, change.lost))
     none = empty(change.born.arity - width)

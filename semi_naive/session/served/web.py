@@ -429,7 +429,7 @@ class Web:
             if parameter in values:
                 raise BadRequest(f"{parameter} is given twice")
             values[parameter] = parsed(text, parsers.get(parameter, str), parameter)
-            if parameter in parsers:
+            if parameter in parsers:  # `Registry.check_given` refuses any other name for all clients, before it is used
                 client.check_value(parameter, text, parsers[parameter])
         return values
 
