@@ -85,10 +85,10 @@ def _boxes(proof: dict) -> tuple[list[ProofBox], dict[str, str]]:
     root = _box(proof, names)
     found, known, waiting = [root], {id(proof): root}, [(proof, root)]
     drawn = 1
-    for entry, box in waiting:
+    for entry, box in waiting:  # which grows meanwhile: breadth first, so that the tuples nearest to the conclusion are drawn
         left_out = 0
         for premise in entry.get("premises", ()):
-            if id(premise) in known:
+            if id(premise) in known:  # `to_dict` has one dictionary for the proof of a tuple, however many steps use it
                 if known[id(premise)] not in box.above:
                     box.shared.append(known[id(premise)])
             elif drawn >= MAX_DRAWN_TUPLES:

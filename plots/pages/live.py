@@ -97,7 +97,7 @@ class Live:
                 begun = time.monotonic()
                 self.body, self.version = self._rendered(record), version
                 self.next_rendering = time.monotonic() + max(MIN_SECONDS_BETWEEN_RENDERINGS, 2 * (time.monotonic() - begun))
-            elif record is None:
+            elif record is None:  # the body is still BEGINNING, but the version may tell that the run has ended
                 self.version = version
             return self.version, self.body
 

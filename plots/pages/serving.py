@@ -62,7 +62,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Answer a request, unless its host name is foreign."""
         url = urlsplit(self.path)
-        viewer = parse_qs(url.query).get("viewer", ["somebody"])[0][:40]
+        viewer = parse_qs(url.query).get("viewer", ["somebody"])[0][:40]  # cut, as it is kept, and any text may be requested
         answers = {"/": self._page, "/live.js": self._script, "/state": self._state, "/report": self._report}
         if not known_host(self.headers.get("Host", ""), self.server.names):
             self._text(HTTPStatus.FORBIDDEN, "this page is served under the address of its machine only\n")

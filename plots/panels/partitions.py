@@ -29,6 +29,7 @@ def bars_of(axes, title: str, what: str, shown: dict, place: str) -> None:
     """Draw lists of loads side by side. shown: the lists by label; a single one may have an empty label. what: the unit of the
     loads; place: the name of a place that has a load."""
     width, many = 0.8 / len(shown), max(map(len, shown.values()))
+    # One list alone has the style of the loads at the end, which come last.
     for number, ((when, loads), style) in enumerate(zip(shown.items(), STYLES[-len(shown) :], strict=True)):
         name = f"{when}: " if when else f"{quantity(len(loads), place)}: "
         label = f"{name}imbalance {imbalance_ratio(loads):.2f}"

@@ -115,7 +115,7 @@ class Prompt:
         name, row = relation_and_row
         try:
             self._show_proof(self.why.why(name, row))
-        except SearchTooLarge:
+        except SearchTooLarge:  # a ValueError, which says nothing about the tuple
             raise
         except ValueError as error:
             self._show(Tree("Tuple not found" if self.why.absent(name, row) else str(error)))
@@ -184,7 +184,7 @@ class Prompt:
     def do_output(self, path: str) -> None:
         """Write the following answers to a file, or none."""
         if path:
-            open(path, "w", encoding="utf-8").close()
+            open(path, "w", encoding="utf-8").close()  # empties it; fails now if it cannot be written
         self.file = path
 
     def do_format(self, name: str) -> None:

@@ -258,7 +258,7 @@ class Shell:
         if given.keys() - set(_PATTERN_OPTIONS) or None in options.values():
             raise BadInput(f"expected watch {USAGE['watch']}")
         subscription = self.session.watch(pattern, lambda changes, epoch: None, **options)
-        if (key := f"{subscription.relation} {{}}") in self.subscriptions:
+        if (key := f"{subscription.relation} {{}}") in self.subscriptions:  # as by `_subscribe` without values
             subscription.cancel()
             raise BadInput(f"{pattern} is watched already")
         self.subscriptions[key] = subscription

@@ -126,7 +126,7 @@ class Names:
     def _use_types(self, node: syntax.Node, scope: Component | None):
         """Record the types and the relation that a declaration mentions."""
         for name, span in syntax.named_types(node):
-            self._used("type", name, self._find(span, name, last=True), scope)
+            self._used("type", name, self._find(span, name, last=True), scope)  # a parameter may be called as its type is
         if isinstance(node, syntax.RelationDecl) and node.born_of:
             self._used("relation", node.born_of, self._find_in_brackets_after(node.span, "debug_delta", node.born_of), scope)
         elif isinstance(node, syntax.Lattice):
@@ -172,7 +172,7 @@ class Names:
         elif isinstance(node, syntax.BranchInit):
             self._used("branch", node.name, self._find(node.span, node.name, "[$]\\s*"), scope)
         elif isinstance(node, syntax.As):
-            self._used("type", node.type, self._find(node.span, node.type, last=True), scope)
+            self._used("type", node.type, self._find(node.span, node.type, last=True), scope)  # after the value
         elif isinstance(node, (syntax.Functor, syntax.Aggregate)):
             name = node.name if isinstance(node, syntax.Functor) else node.op
             if name.startswith("@"):

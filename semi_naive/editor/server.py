@@ -158,7 +158,7 @@ def _documents(server: EditorServer) -> None:
     def closed(params: lsp.DidCloseTextDocumentParams):
         path = server.take_texts(params.text_document.uri)
         root = server.programs.root(path)
-        if all(server.programs.root(other) != root for other in server.programs.unsaved):
+        if all(server.programs.root(other) != root for other in server.programs.unsaved):  # none of its files is open
             server.publish_problems(root, [], {path})
 
 

@@ -185,7 +185,7 @@ def _lowered_head(typing: Typing, ops: Ops, lines: dict[str, list[str]], project
     span = single.clause.span
     text = span.text(lines.get(span.file, ()))
     rule = ir.Rule(ir.Atom(single.head.relation, ()), tuple(body), None, span, text, single.clause.join)
-    return Head(rule, tuple(key), arguments, any(map(is_aggregate, single.head.args)))
+    return Head(rule, tuple(key), arguments, aggregates=any(map(is_aggregate, single.head.args)))
 
 
 class Lowering:

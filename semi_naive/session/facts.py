@@ -136,8 +136,7 @@ def same_key(table: Table, columns: np.ndarray, key: tuple[int, ...]) -> Block:
 
 
 def with_prefixes(block: Block, keys: Block) -> Block:
-    """Return the tuples of a block whose first columns are equal to one of the keys. keys: a block of fewer columns, in which
-    each key occurs once: so do the tuples of the result."""
+    """Return the tuples of a block whose first columns are equal to one of the keys. keys: a block of fewer columns."""
     lows, highs = block.ranges(keys.columns(), keys.size)
     rows = np.concatenate([np.empty(0, np.int64), *map(np.arange, lows, highs)]).astype(np.int64)
     return block.picked(rows)

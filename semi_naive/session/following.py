@@ -82,7 +82,7 @@ class Follower:
                 if not committed and (self._batches.ended or self._stopped.wait(self.seconds)):
                     break
         except Exception as error:
-            if not self.session.closed:  # otherwise the error is that the session is closed
+            if not self.session.closed:  # after that, the error is that it is closed
                 self.error = error
                 log.error("%s is not followed any more: %s", self.source, error)
         finally:

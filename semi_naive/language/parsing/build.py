@@ -29,7 +29,8 @@ class StatementBuilder(Reduce):
 
     # -- types
 
-    subtype, sum_type, lattice = of_fields(syntax.SubtypeDecl), of_fields(syntax.SumDecl, 1), of_fields(syntax.Lattice, 1)
+    subtype = of_fields(syntax.SubtypeDecl)
+    sum_type, lattice = of_fields(syntax.SumDecl, own=1), of_fields(syntax.Lattice, own=1)
 
     @worded
     def old_type(self, span, keyword, name):
@@ -200,7 +201,7 @@ class StatementBuilder(Reduce):
 
     @worded
     def subsumption(self, _span, worse, _less, better, _if, body, dot, *_plan):
-        self._check_aggregates([])
+        self._check_aggregates(heads=[])  # a compared tuple may not aggregate
         return syntax.Clause((worse,), body, span=self.between([worse, dot]), dominating=better)
 
     def _check_aggregates(self, heads):

@@ -170,7 +170,7 @@ class BestValueUses:
         for operand, factor in ((0, 1), (1, 0)):
             constant = node.args[factor]
             is_scale = isinstance(constant, syntax.Number) and constant.value >= 0
-            if signs[factor] == _FREE and is_scale and (node.name == "*" or factor == 1):
+            if signs[factor] == _FREE and is_scale and (node.name == "*" or factor == 1):  # of a quotient, the divisor only
                 return signs[operand]
         return _MIXED
 

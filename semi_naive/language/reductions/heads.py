@@ -228,7 +228,7 @@ class AggregatedRelation:
         arguments = {column: (value,) for column, value in zip(self.ops, values, strict=True)}
         text = f"{self.relation.name.partition('@')[0]}: what its rules without aggregates say"
         rule = ir.Rule(ir.Atom(name, ()), (ir.Atom(name, tuple(variables)),), span=self.relation.span, text=text)
-        return Head(rule, tuple(key), arguments, True)
+        return Head(rule, tuple(key), arguments, aggregates=True)
 
     def _part(self, number: int, head: Head) -> Iterator[ir.Rule]:
         """Yield the rule that makes one part, after the rules that collect the values to be counted. number: 0 for the part of

@@ -131,8 +131,9 @@ class RecursiveSums:
 
 
 def _bound(body: list, values: set[str]) -> tuple[list, set[str]]:
-    """Return (a body without the literals whose variables are no longer bound, the variables that are still bound). values: the
-    variables of recursive values that were removed from the body."""
+    """Return (a body without the literals whose variables are no longer bound, the variables that are still bound). Without
+    these literals the rules of keys derive a superset: a round finds no value for the other keys, and a cycle among them is an
+    error, too. values: the variables of recursive values that were removed from the body."""
     bound = {name for atom in rewrite.positive_atoms(body) for arg in atom.args for name in rewrite.variables_bound_by(arg)}
     while new := {name for literal in body for name in _newly_bound(literal, bound, values)} - bound:
         bound |= new
@@ -140,6 +141,7 @@ def _bound(body: list, values: set[str]) -> tuple[list, set[str]]:
     for literal in body:
         unbound = _required_variables(literal, values) - bound
         if isinstance(literal, ir.Atom):
+            # An argument that is computed from values matches anything.
             args = (ir.Wild() if rewrite.variables_of(arg).keys() & unbound else arg for arg in literal.args)
             kept.append(replace(literal, args=tuple(args)))
         elif not unbound:

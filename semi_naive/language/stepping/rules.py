@@ -68,7 +68,7 @@ def _declarations(component: StepComponent, relations: syntax.Relations) -> synt
         without_step = replace(node, attributes=_without(node.attributes, column), spans=())
         for before in range(component.oldest + 1):
             declared[one_step_of(name, before)] = replace(without_step, name=one_step_of(name, before))
-        choice = relations[name].choice
+        choice = relations[name].choice  # of the evaluated step alone: earlier steps have been chosen from
         keys = tuple(tuple(part for part in key if part != attribute) for key in choice.keys)
         declared[one_step_of(name, 0)] = replace(declared[one_step_of(name, 0)], choice=replace(choice, keys=keys))
         if any(rule.single.fact for rule in component.rules if rule.single.head.relation == name):

@@ -49,6 +49,8 @@ def unit(typing: Typing, node: syntax.Node) -> Kind | None:
         return None
     (name,) = types
     encoded = typing.env.encoded_as(name)
+    # A variable that only arithmetic binds has the type of constants, which `env` does not contain. A functor such as max(d, e)
+    # has the type of the place where it stands, which says nothing about d and e.
     return encoded or (Kind.NUMBER if name in typing.env and not isinstance(node, syntax.Functor) else None)
 
 

@@ -212,7 +212,7 @@ def _unpack_header(header: bytes, seed: int) -> tuple[int, int, int] | None:
 def _is_unfinished(rest: bytes, begin: int, seed: int) -> bool:
     """True if the rest of a log, from byte `begin` on, can be the result of one unfinished write: the beginning of a record,
     possibly with zeros in place of some sectors. No whole record may follow it."""
-    written = rest.rstrip(b"\0")  # END has no zero, so a whole record keeps all of its bytes, and is too long below
+    written = rest.rstrip(b"\0")  # END has no zero, so a whole record keeps all of its bytes
     if not written:  # no sector of the record was written
         return True
     written = rest[: len(written) + -(begin + len(written)) % SECTOR]  # up to the end of the last sector with other bytes

@@ -68,7 +68,7 @@ class ContinuedStratum(Partitioned):
         """Protect the runs of the initial relations, which belong to the session."""
         super().__post_init__()
         self.walk = None  # running ahead maintains one index only
-        if not self.cluster.local:  # an index of inf bytes exceeds every budget, so it is partitioned
+        if not self.cluster.local:  # inf bytes exceed the budget of a host, so these indexes are partitioned
             self.placing.bytes_of = lambda name: float("inf") if name in self.not_copied else self.database.bytes(name)
         partitions = range(self.partitions)
         initial = self.initial.values()
@@ -196,8 +196,8 @@ class AcrossPartitions:
             copies = {name: remaining(name) for name in deltas.best}
             for name in deltas.best & whole.keys():
                 put(copies[name], name, OnPartitions(replace(rest[name], name=copies[name]), self.run.cluster))
+            # A rule that reads such a relation without any tuples, of which there is no copy, derives nothing.
             starting = [renamed(rule, copies) for rule in starting if not names_read([rule]) & (deltas.best - whole.keys())]
-            # The rules left out above read a relation with best values that was empty, so they derive nothing.
             for name in names:  # the evaluation starts from new explicit facts, and from `rest`
                 table = Table(self.run.program.relations[name].arity)
                 if name in fact_changes:
@@ -290,7 +290,7 @@ class AcrossPartitions:
         added = []
 
         def put(name: str, like: str, contents: Contents) -> None:
-            # Without the lattice, as lost and gained tuples may have the same key.
+            # Without the lattice, as a temporary relation may have several tuples of one key.
             self.run.program.relations[name] = replace(self.run.program.relations[like], name=name, lattice=None)
             self.run.indexes.arities[name] = self.run.program.relations[like].arity
             self.relations.set_contents(name, contents)

@@ -138,7 +138,7 @@ async def _body(request: Request, max_bytes: int) -> bytes:
     """Read the body of a request. Raises BodyTooLarge as soon as it exceeds max_bytes."""
     body, message = bytearray(), f"the body has more than {max_bytes:,} bytes: send it in several requests"
     length = request.headers.get("content-length", "")
-    if length.isdecimal() and int(length[:20]) > max_bytes:  # 20 digits are too much already
+    if length.isdecimal() and int(length[:20]) > max_bytes:  # 20 digits suffice, and int() refuses thousands
         raise BodyTooLarge(message)
     async for piece in request.stream():
         body += piece
