@@ -16,6 +16,7 @@ class StratumCourse:
     """
 
     def __init__(self, course: dict):
+        """course: the record, with a list for each attribute."""
         self.iteration, self.steps, self.compiled, self.born, self.full = (
             np.array(course[key], np.int64) for key in ("iteration", "steps", "compiled", "born", "full")
         )

@@ -89,7 +89,7 @@ class Shell:
     def __init__(self, session: "Session", stream: TextIO, interactive: bool):
         self.session, self.stream, self.interactive = session, stream, interactive
         self.transaction: Transaction | None = None  # the open one
-        self.lines = self._lines()
+        self.lines = self._lines()  # from which `_register` reads, too, as rules may take several lines
         self.subscriptions: dict[str, Any] = {}  # by the text "relation {parameter: value, …}"
 
     def run(self) -> None:

@@ -44,8 +44,8 @@ class Names:
     def __init__(self, source: SourceProgram):
         self.texts = {file: _TextLines(text) for file, text in source.texts.items()}
         self.scopes = Scopes(source.statements)
-        self.declarations: list[Declaration] = []
-        self.occurrences: dict[Span, Declaration] = {}
+        self.declarations: list[Declaration] = []  # without variables, in the order of the text
+        self.occurrences: dict[Span, Declaration] = {}  # of variables, too
         self._own: dict[tuple, Declaration] = {}  # declarations by component (its identity, or None), kind and name
         self._declare(source.statements, None)
         self._use(source.statements, None)

@@ -32,14 +32,14 @@ KINDS = {
 
 
 class EditorServer(LanguageServer):
-    """The server. uris: of the open documents, by path. published: by program, the files with published problems."""
+    """The language server of one editor."""
 
     def __init__(self):
         super().__init__("semi-naive", __version__)
-        self.uris: dict[str, str] = {}
-        self.published: dict[str, set[str]] = {}
+        self.uris: dict[str, str] = {}  # of the open documents, by path
+        self.published: dict[str, set[str]] = {}  # by program, the files with published problems
         self.programs = Programs()
-        self.checking = asyncio.Lock()
+        self.checking = asyncio.Lock()  # held during a check, which runs in a thread
 
     def configure(self, options: dict | None) -> None:
         """Open the workspace with the editor's settings."""

@@ -375,8 +375,8 @@ class Projections:
 
     def __init__(self, declared: dict[str, ir.Relation]):
         self.declared = declared
-        self.relations: dict[str, ir.Relation] = {}
-        self.rules: list[ir.Rule] = []
+        self.relations: dict[str, ir.Relation] = {}  # the projections, by name
+        self.rules: list[ir.Rule] = []  # one for each of them
 
     def of(self, atom: ir.Atom) -> ir.Atom:
         """Return the atom over the projection without its arguments `_`."""

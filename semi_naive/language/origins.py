@@ -37,7 +37,7 @@ class Text:
 
     def __init__(self, file: str):
         self._parts: list[str] = []
-        self._length = 0
+        self._length = 0  # characters of all parts
         self._starts = [0]  # offsets at which the pieces begin
         self._places = [(file, 1, 1)]  # the file, line and column of each piece
         self._next = (file, 1, 1)  # the place after the last piece

@@ -31,14 +31,13 @@ log = logging.getLogger("semi_naive")
 
 
 class Commits:
-    """Commits the transactions of one session.
-    epochs: the last epoch, then the retained ones. retention: how many of these are retained. directory: that of a durable
-    session."""
+    """Commits the transactions of one session."""
 
     def __init__(self, session: Any, retention: Retention):
+        """retention: how many epochs are retained, by relation."""
         self._session, self.retention = session, retention
-        self.epochs: tuple[Epoch, ...] = ()
-        self.directory: Directory | None = None
+        self.epochs: tuple[Epoch, ...] = ()  # the last epoch, then the retained ones, the newest first
+        self.directory: Directory | None = None  # that of a durable session
 
     def start_at(self, number: int, epoch_time: float) -> None:
         """Make the current relations the only epoch, with this number and time. Also remove unread files."""

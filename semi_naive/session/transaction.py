@@ -55,7 +55,7 @@ class Turns:
     """The turns of one session. The open turn has the only token; it is in a queue while no turn is open."""
 
     def __init__(self) -> None:
-        self._free: SimpleQueue[bool] = SimpleQueue()
+        self._free: SimpleQueue[bool] = SimpleQueue()  # has the token while no turn is open
         self._free.put(True)
         self.last: Turn | None = None  # the last turn, until it is settled
 
@@ -180,7 +180,7 @@ class Transaction:
         self._exit_ref: weakref.ref | None = None  # see `_Exit`
         self.pending: dict[str, PendingChange] = {}  # by relation
         self.batch: tuple[str, int] | None = None  # (stream name, batch id) when a streaming sink commits
-        self.epoch: int | None = None
+        self.epoch: int | None = None  # set by the commit, as the next two: see `Transaction`
         self.ignored = 0
         self.changes: MappingProxyType[str, Changes] = MappingProxyType({})
 

@@ -133,14 +133,14 @@ class Head:
 
 
 class AggregatedRelation:
-    """A relation that is aggregated in heads; it turns its heads into rules. extra: further relations that the rules need."""
+    """A relation that is aggregated in heads; it turns its heads into rules."""
 
     def __init__(self, relation: ir.Relation, ops: Ops, heads: list[Head]):
         self.relation, self.ops, self.heads = relation, ops, heads
         self.types = [type_ for _, type_ in relation.attributes]
         self.key_types = [type_ for column, type_ in enumerate(self.types) if column not in ops]
-        self.extra: dict[str, ir.Relation] = {}
-        self._numbers = count(1)
+        self.extra: dict[str, ir.Relation] = {}  # further relations that the rules need
+        self._numbers = count(1)  # of new variables
 
     def rules(self) -> list[ir.Rule]:
         """Return the rules that derive the relation."""

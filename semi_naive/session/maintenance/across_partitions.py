@@ -72,6 +72,7 @@ class ContinuedStratum(Partitioned):
             self.placing.bytes_of = lambda name: float("inf") if name in self.not_copied else self.database.bytes(name)
         partitions = range(self.partitions)
         initial = self.initial.values()
+        # `_own_runs` leaves them out, so that they are not removed.
         self.initial_paths = {path for relation in initial for number in partitions for path in relation.paths(number)}
 
     def _place(self) -> None:
@@ -114,7 +115,8 @@ class AcrossPartitions:
     guards = lacks_counts = False  # tuples have no ticks, so no guard drops suspects; no counts of aggregates are maintained
 
     def __init__(self, relations: MaterializedRelations, number: int):
-        """Derive the delta rules of a stratum, which can be evaluated on the partitions."""
+        """Derive the delta rules of a stratum, which can be evaluated on the partitions. For the attributes see
+        `DeleteRederive`, which maintains the strata of this process."""
         self.relations, self.run, self.number = relations, relations.run, number
         self.stratum = self.run.strata[number]
         relations_of_stratum = [self.run.program.relations[name] for name in self.stratum.relations]

@@ -121,7 +121,7 @@ class PairDifference:
     def __post_init__(self):
         """Divide the nodes into ranges, in which threads compare rows."""
         domain = self.graphs[0].size - 1
-        self.of_bit = np.ascontiguousarray(self.of_bit[:, self.nodes])
+        self.of_bit = np.ascontiguousarray(self.of_bit[:, self.nodes])  # from now on by bit
         self.cores = 1 if -(-self.nodes.size // 64) * domain < MAX_SINGLE_THREAD_WORDS else self.cores
         pieces = np.linspace(0, domain, (1 if self.cores == 1 else PIECES_PER_THREAD * self.cores) + 1).astype(np.int64)
         self.ranges = list(pairwise(pieces.tolist()))

@@ -65,7 +65,7 @@ class Implied(Table):
 
     def __init__(self, edges: list[Block], count: int, cores: int):
         self.arity, self.home, self.edges, self.pairs, self.cores = 2, own_order(2), tuple(edges), count, cores
-        self.delta, self.projected, self.new = {}, {}, []
+        self.delta, self.projected, self.new = {}, {}, []  # as of any settled table
         self._computing = threading.Lock()
 
     def __copy__(self) -> Table:

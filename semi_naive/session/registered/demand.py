@@ -52,13 +52,12 @@ class Definition:
 
 
 class Demand:
-    """The definitions of a session's relations that are not evaluated, and the parts of them that readers ask for.
-    registered: the registered rules by relation.
-    parts: the relations that have those tuples of another one that readers ask for, by name."""
+    """The definitions of a session's relations that are not evaluated, and the parts of them that readers ask for."""
 
     def __init__(self, session: Any, registered: Mapping[str, Registered]):
+        """registered: the registered rules by relation, a dictionary that grows."""
         self._session, self._registered = session, registered
-        self.parts: dict[str, Registered] = {}
+        self.parts: dict[str, Registered] = {}  # by name, the relations with those tuples of another one that are asked for
         self._origins: dict[str, str] = {}  # by canonical form, the rules that were evaluated first
         self._compiled_with: dict[str, dict[str, State]] = {}  # for each part, the relations with which it was compiled
 

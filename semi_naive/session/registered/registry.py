@@ -59,7 +59,7 @@ class Registry:
 
     def __init__(self, session: Any):
         self._session = session
-        self.rules: dict[str, Registered] = {}
+        self.rules: dict[str, Registered] = {}  # by relation
         self.demand = Demand(session, self.rules)
         inlined = {name: Inlined(statements) for name, statements in session.program.checked.inlined.items()}
         # The relations that registered rules may read: those of the program, of registered rules, and about the session.
@@ -67,7 +67,7 @@ class Registry:
         # The system relations, except for those whose names the program declares. They are maintained while they have users.
         own = {name: relation for name, relation in RELATIONS.items() if name not in session.declared}
         self.system_rules = {name: system_rules(relation) for name, relation in own.items()}
-        self.waiting: dict[str, Waiting] = {}
+        self.waiting: dict[str, Waiting] = {}  # by relation
         self.declarations: dict[str, str] = {}  # the texts of relations that were added to the session, by name
         self.of_changes: dict[str, Registered] = {}  # the rules whose changes alone have subscribers: see `rules_of_changes`
         self._shapes = Shapes(session.program.checked.types)

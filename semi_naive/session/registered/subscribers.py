@@ -33,7 +33,7 @@ class Subscribers:
 
     def __init__(self, session: Any, registry: Any):
         self._session, self._registry = session, registry
-        self.active: list[Subscription] = []
+        self.active: list[Subscription] = []  # in the order of subscription; replaced, never changed
         self._by_relation: tuple[list[Subscription], Listeners] = [], {}  # (a value of `active`, its index)
         self.leaving: list[Subscription] = []  # cancelled subscriptions whose relations have not been released yet
         self.histories: dict[str, History] = {}  # by the name of the subscription

@@ -121,7 +121,7 @@ class Subscription:
         self._waiting, self._last_call = Sum(Change.none(self._delivered_relation.arity)), -float("inf")
         self._attempts: list[Sum] = []  # the sum that is being delivered, repeated for each call that may still be made
         self._state, self._cancelled = threading.Condition(), False
-        self._thread: threading.Thread | None = None
+        self._thread: threading.Thread | None = None  # makes the calls, if the committing thread does not
 
     def start(self) -> None:
         """Start the thread that makes the calls, if the subscription needs one."""
