@@ -165,6 +165,7 @@ def _unstratified(
     edges = graph.edges
     if undefined_allowed:
         of_companions = wellfounded.companion_edges(relations)
+        # Any other negation is allowed, so its edge counts like one of a positive atom.
         edges = [edge if edge in of_companions or edge.via != "negation" else replace(edge, via="") for edge in edges]
     groups = [group for group in graph.groups if group[0] not in broken_components]
     return [*broken_components.values(), *unstratified(groups, edges, {name: node.span for name, node in relations.items()})]

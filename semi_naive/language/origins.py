@@ -93,6 +93,6 @@ class Text:
         if end <= start:
             return Span(file, line, column, line, column)
         last_file, end_line, end_column = self.place(end - 1)
-        if last_file != file:
+        if last_file != file:  # a span is in one file, so the first character stands for the part
             return Span(file, line, column, line, column + 1)
         return Span(file, line, column, end_line, end_column + 1)

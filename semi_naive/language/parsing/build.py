@@ -81,7 +81,7 @@ class StatementBuilder(Reduce):
         fields = next((child for child in rest if isinstance(child, list)), ())
         words = [child for child in rest if isinstance(child, Token) and child.type == "WORD"]
         qualifiers, spans = self._qualifiers(words), self._type_spans(fields)
-        lattices = tuple(place for place, (_, _, *lattice_span) in enumerate(fields) if lattice_span)
+        lattices = tuple(place for place, (_, _, *lattice_span) in enumerate(fields) if lattice_span)  # see `lattice_field`
         choice = next((child for child in rest if isinstance(child, syntax.ChoiceDomain)), syntax.NO_CHOICE)
         for word in words:
             if word in IO_QUALIFIERS:

@@ -118,6 +118,7 @@ class RecursiveSums:
             if isinstance(literal, ir.Atom) and literal.relation in self.group:
                 ops = self.ops[literal.relation]
                 columns = enumerate(zip(literal.args, self.declared[literal.relation].kinds, strict=True))
+                # The heads of the rules of `needs` have all columns of a key, so `_` becomes a variable.
                 key = (
                     ir.Var(f"any@k{number}_{place}_{column}", kind) if isinstance(arg, ir.Wild) else arg
                     for column, (arg, kind) in columns

@@ -126,7 +126,7 @@ def _step_literals(component: StepComponent, rule: StepRule, parts: list) -> lis
     parts: the head and the body of the clause."""
     term, (root, number) = component.step_of_head(rule)
     span, relation = term.span, step_of(component)
-    if root is None:
+    if root is None:  # the head is of one step only, a number
         return [syntax.Atom(relation, (syntax.Number(number, span=span),), span=span)]
     used = sorted(set().union(*map(variable_names, parts)) & rule.offsets.names(root))
     before = {name: rule.offsets.between(term, syntax.Variable(name)) or 0 for name in used}

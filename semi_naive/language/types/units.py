@@ -57,6 +57,7 @@ def unit(typing: Typing, node: syntax.Node) -> Kind | None:
 def functor_problems(typing: Typing, node: syntax.Functor) -> Iterator[Problem]:
     """Yield the problem of a functor whose arguments count different things, or not what it takes."""
     units = [unit(typing, arg) for arg in node.args]
+    # A symbol is no number, but the text of a date, say.
     if node.name in TAKES and units[0] not in (None, *TAKES[node.name]) and typing.kind(node.args[0]) == Kind.NUMBER:
         takes = " or ".join(f"a {kind}" for kind in TAKES[node.name])
         hint = f"it takes {takes}; as(…, {TAKES[node.name][0]}) converts a number"

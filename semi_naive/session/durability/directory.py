@@ -218,7 +218,7 @@ class Directory:
             manifest = self.files.manifest()
             if manifest is not None and manifest["snapshot"] == self.unfinished.log.identity.snapshot:
                 self._use_snapshot(self.unfinished)
-                self.repeated_bytes = self.unfinished.log.size
+                self.repeated_bytes = self.unfinished.log.size  # all of its records so far were in the old log
             else:
                 self.unfinished.log.close()
             self._remove_old_logs()

@@ -121,7 +121,7 @@ class Guard:
         of_stratum = {name: name for name in self.kinds} | {suspects(name): name for name in self.kinds}
         dated: list = []
         tests: list = []
-        needed: set[str] = set()
+        needed: set[str] = set()  # variables that the tests read, so all later joins must keep them
         if not all(isinstance(step, Join | AntiJoin | Bind | Filter) for step in steps):
             return steps, []
         for step in steps:

@@ -139,6 +139,7 @@ class MaterializedRelations:
         self.spread.pop(name, None)
         old_packing = self.tables[name].packing if name in self.tables else None
         table = self.tables[name] = self.database.empty_table(name)
+        # A packing of fewer columns does not depend on the values.
         if old_packing and old_packing.lanes == 1 and table.arity >= MIN_COLUMNS_TO_REPACK and table.reduction is None:
             table.packing = old_packing
         for facts in self.facts.tables(name):

@@ -154,6 +154,7 @@ class Demand:
         the copy has the values that are asked for."""
         origin = self._registered.get(self._origins.get(rules.canonical, rules.name))
         is_evaluated = origin is not None and origin.users and not origin.form.twin  # by its own rules, not as a copy
+        # The forms differ if other rules have been registered under the name since.
         if origin is None or origin is rules or not is_evaluated or origin.canonical != rules.canonical:
             self._origins[rules.canonical] = rules.name
             return None
@@ -299,6 +300,7 @@ class Demand:
         possible: dict[str, float] = defaultdict(float)  # the numbers of values that may be asked for
         for rule in part.form.compiled.program.rules:
             atoms = [atom for atom in rule.body if isinstance(atom, Atom)]
+            # Relations of asked values have such names: see `planning.rewriting.magic`.
             for demand in (atom for atom in atoms if atom.relation.startswith(f"{part.name}.{whole}@")):
                 places = [(atom.relation, place) for atom in atoms if atom.relation in reads
                           for place, arg in enumerate(atom.args) if arg in demand.args]  # fmt: skip
@@ -306,7 +308,7 @@ class Demand:
                 possible[demand.relation] = max(values, possible[demand.relation])
         for demand_name, values in possible.items():
             asked = upkeep.relations.contents(demand_name).count
-            if asked > max(MIN_WIDE_VALUES, MAX_ASKED_SHARE * values) and values:
+            if asked > max(MIN_WIDE_VALUES, MAX_ASKED_SHARE * values) and values:  # 0 values: it is not known which are possible
                 return registered is None or registered.share is None  # a share that the user has chosen is kept
         return False
 

@@ -123,7 +123,7 @@ class Registry:
         if check is None:
             self._register_or_wait(name, text, share)
         else:
-            self._register(name, text, share)
+            self._register(name, text, share)  # undone with the open turn if the check raises an exception
             check(self.rules[name])
         if name in self.waiting and (between := self.waiting[name].missing & {reader.name for reader in readers}):
             message = f"{name} would read {min(between)}, which reads {name}"
@@ -166,7 +166,7 @@ class Registry:
             raise ValueError(
                 f"{', '.join(used)} is evaluated, for subscriptions: cancel these before rules are added to {name}"
             )
-        for rules in reversed(withdrawn):
+        for rules in reversed(withdrawn):  # steps of undo are taken from the last to the first, so the rules keep their order
             self._session.turns.add_undo(partial(self._add, rules))
             self._drop(rules.name)
         return [rules for rules in withdrawn if rules.name != name]
