@@ -43,7 +43,10 @@ def bars_of(axes, title: str, what: str, shown: dict, place: str) -> None:
     axes.set_xlabel(f"{place}s, the heaviest first" if many > MAX_PARTITIONS_BY_NUMBER else place)
     axes.set_ylabel("time" if what == "seconds" else what)
     whole_ticks(axes.xaxis)
-    number_ticks(axes.yaxis, *(("s", False) if what == "seconds" else ()))
+    if what == "seconds":
+        number_ticks(axes.yaxis, "s", whole=False)
+    else:
+        number_ticks(axes.yaxis)
     legend(axes)
 
 

@@ -143,7 +143,7 @@ def _documents(server: EditorServer) -> None:
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_OPEN)
     async def opened(params: lsp.DidOpenTextDocumentParams):
-        await server.check_later(params.text_document.uri, 0)
+        await server.check_later(params.text_document.uri, wait=0)
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_CHANGE)
     async def changed(params: lsp.DidChangeTextDocumentParams):
@@ -152,7 +152,7 @@ def _documents(server: EditorServer) -> None:
     @server.feature(lsp.TEXT_DOCUMENT_DID_SAVE)
     async def saved(params: lsp.DidSaveTextDocumentParams):
         server.programs.forget()
-        await server.check_later(params.text_document.uri, 0)
+        await server.check_later(params.text_document.uri, wait=0)
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_CLOSE)
     def closed(params: lsp.DidCloseTextDocumentParams):

@@ -315,7 +315,7 @@ def _whole_rows(data: bytes, quoted: bool) -> bytes:
     end = data.rfind(b"\n") + 1
     if quoted and end:
         text = np.frombuffer(data, np.uint8)
-        in_quotes = np.bitwise_xor.accumulate(text == ord('"'))
+        in_quotes = np.bitwise_xor.accumulate(text == ord('"'))  # a doubled quote ends quotes and begins them again
         ends = np.flatnonzero((text == ord("\n")) & ~in_quotes)
         end = int(ends[-1]) + 1 if ends.size else 0
     if not end and len(data) >= MAX_BATCH_BYTES:

@@ -61,7 +61,7 @@ class RecordPattern:
         if self.tag is None:
             return matches, values.fields(ids[matches], self.width)
         tags, payloads = branches.tags_and_payloads(ids[matches], values)
-        matches[matches] = tags == self.tag
+        matches[matches] = tags == self.tag  # of the records that are not nil
         return matches, branches.fields(payloads[tags == self.tag], self.width, values)
 
 

@@ -276,7 +276,7 @@ class AggregatedRelation:
             size = ir.Call("to_float", (counted.result,), ir.Kind.FLOAT)
             return ir.Call("/", (folded.result, size), ir.Kind.FLOAT)
         if op == "count" and self._name(f"values{column}") in self.extra:
-            body.append(counted := self._counted(column, key))
+            body.append(counted := self._counted(column, key))  # to which the numbers of h@given are added
             return ir.Call("+", (folded.result, counted.result), ir.Kind.NUMBER)
         return folded.result
 

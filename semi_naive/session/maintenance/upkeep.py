@@ -212,7 +212,8 @@ class Upkeep:
         relations.facts.given.update(inputs)
         relations.facts.base.update(inputs)
         relations.facts.read_text(run, compiled.program.rules)
-        strata = [stratum for stratum in compiled.strata if added.keys() >= set(stratum.relations)]  # the session has the others
+        # The session has the other strata already.
+        strata = [stratum for stratum in compiled.strata if added.keys() >= set(stratum.relations)]
         numbers = list(range(len(run.strata), len(run.strata) + len(strata)))
         run.strata += [replace(stratum, rules=[rule for rule in stratum.rules if not is_fact(rule)]) for stratum in strata]
         for number in numbers:

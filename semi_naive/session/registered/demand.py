@@ -308,7 +308,7 @@ class Demand:
                 possible[demand.relation] = max(values, possible[demand.relation])
         for demand_name, values in possible.items():
             asked = upkeep.relations.contents(demand_name).count
-            if asked > max(MIN_WIDE_VALUES, MAX_ASKED_SHARE * values) and values:  # 0 values: it is not known which are possible
+            if asked > max(MIN_WIDE_VALUES, MAX_ASKED_SHARE * values) and values:  # 0: the possible values are not known
                 return registered is None or registered.share is None  # a share that the user has chosen is kept
         return False
 

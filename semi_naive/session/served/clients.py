@@ -85,7 +85,7 @@ class Client:
         if name not in registry.rules:
             return permitted and name not in registry.system_rules
         rules = registry.rules[name]
-        if rules.parameters or self._is_of_another_client(name):
+        if rules.parameters or self._is_of_another_client(name):  # with parameters, it is read in part: see `may_read_part`
             return False
         return self._may_read_inputs(rules, registry) if self.owns(name) else permitted
 
