@@ -64,7 +64,7 @@ def proof_figure(proof: dict):
 def lay_out_proof(proof: dict) -> tuple[list[ProofBox], list[str]]:
     """Return (the boxes of a proof with their positions, conclusion first; a line for each rule that is used)."""
     boxes, numbers = _boxes(proof)
-    for box in boxes:  # a box precedes the boxes above it, unless they are above several
+    for box in boxes:  # each follows all boxes below it, so its level is final
         for one in (*box.above, *box.shared):
             one.level = max(one.level, box.level + 1)
     waiting = [(boxes[0], 0.0)]

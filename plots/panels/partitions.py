@@ -21,7 +21,8 @@ def partitions(axes, run: RecordedRun, among: Sequence[RecordedRun] = ()) -> Non
         return
     bars_of(axes, f"Tuples {'of' if run.by_task else 'on'} each {run.place}", "tuples", run.loads, run.place)
     places = {len(each.loads["at the end"]) for each in (run, *among) if len(each)}
-    if len(places) > 1 and max(places) > MAX_BARS:  # loads of 4 and of 4,096 partitions have no common scale
+    # Loads of 4 and of 4,096 partitions have no common scale; axes with different labels get none (`same_limits`).
+    if len(places) > 1 and max(places) > MAX_BARS:
         axes.set_ylabel(f"tuples on one of {len(run.loads['at the end']):,}")
 
 

@@ -159,6 +159,7 @@ class Names:
         variables: dict[str, Declaration] = {}
         for node in _nodes(clause):
             if isinstance(node, syntax.Variable):
+                # A variable that a macro has made is not written at its place.
                 if node.span.file in self.texts and self.texts[node.span.file].starts_with(node.span, node.name):
                     declaration = variables.setdefault(node.name, Declaration("variable", node.name, node.span, clause, scope))
                     self.occurrences[node.span] = declaration

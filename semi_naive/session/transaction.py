@@ -56,7 +56,7 @@ class Turns:
 
     def __init__(self) -> None:
         self._free: SimpleQueue[bool] = SimpleQueue()  # has the token while no turn is open
-        self._free.put(True)
+        self._free.put(True)  # the token, whose value does not matter
         self.last: Turn | None = None  # the last turn, until it is settled
 
     @property

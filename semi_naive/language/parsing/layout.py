@@ -62,7 +62,7 @@ def tokens(text: str) -> list[list[Lexeme]]:
         if text[position] == "#":
             match = re.compile(r"(?:\\\n|[^\n])*").match(text, position)
             assert match is not None
-            lines[-1].append(Lexeme("marker", match[0].rstrip(), False))
+            lines[-1].append(Lexeme("marker", match[0].rstrip()))
             position, glued = match.end(), False
             continue
         match = TOKEN.match(text, position)
