@@ -193,7 +193,7 @@ def _functor(typing: Typing, node: syntax.Functor) -> Iterator[Problem]:
         yield Problem("count in a head is a number or an unsigned", node.span, hint)
     elif node.name in OVERLOADS:
         yield from functor_problems(typing, node)
-    elif node.name not in ("sum", "count", "mean"):  # `best_values` checks these
+    elif node.name not in ("sum", "count", "mean"):  # which aggregate in heads
         yield Problem(f"Undefined functor {node.name}", node.span, "functors are: " + ", ".join(sorted(OVERLOADS)))
 
 

@@ -310,6 +310,7 @@ class Directory:
         self._use_snapshot(WrittenSnapshot(log, self.blocks, self.lexicon_files, self.lexicon_sizes))
         self._remove_old_logs()
         transactions = [transaction_of_record(epoch, arrays, upkeep.relations.facts.given) for epoch, arrays in changes]
+        # The first retained epoch is that of the last transaction that is summed up, or of the snapshot.
         first = transactions[summed - 1] if summed else LoggedTransaction(manifest["epoch"], manifest.get("time"), {})
         return [replace(first, net=net), *transactions[summed:]], tables
 

@@ -140,6 +140,7 @@ class Counts:
             for number, negation in enumerate(negations):
                 if getattr(below[negation.atom.relation], flipping_side).size:
                     terms = tuple(term for term in negation.atom.args if not isinstance(term, Wild))
+                    # A binding that changed tuples of several negated atoms give is counted once, for the last of these.
                     body = (Atom(_flipping_projection(aggregate, number), terms), *aggregate.body, *unchanged[number + 1 :])
                     key = aggregate.relation, number, negation, *negations
                     body_versions.append(BodyVersion(body, {0: "delta"}, 0, key))

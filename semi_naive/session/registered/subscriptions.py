@@ -118,7 +118,8 @@ class Subscription:
         self.owner: str | None = None  # the client of a server that has subscribed
         self.parameters = ""  # the parameter values as text
         self.calls = 0
-        self._waiting, self._last_call = Sum(Change.none(self._delivered_relation.arity)), -float("inf")
+        self._waiting = Sum(Change.none(self._delivered_relation.arity))  # the sum of the changes to deliver next
+        self._last_call = -float("inf")  # such that the first call is due at once
         self._attempts: list[Sum] = []  # the sum that is being delivered, repeated for each call that may still be made
         self._state, self._cancelled = threading.Condition(), False
         self._thread: threading.Thread | None = None  # makes the calls, if the committing thread does not
