@@ -95,6 +95,7 @@ class RecursiveSums:
         body, bound = _bound([*body, *equations], values)
         if unbound := [term for term in key if isinstance(term, ir.Var) and term.name not in bound]:
             shown = unbound[0].name.split("@")[0]
+            # A name with a dot is of a variable that the program does not have.
             message = f"The key of {name} depends on an aggregated value" + f", by {shown}" * ("." not in shown)
             hint = "keys are derived before values: compute it from relations that this recursion does not aggregate"
             self.problems.append(Problem(message, rule.span or NOWHERE, hint))

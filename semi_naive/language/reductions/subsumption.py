@@ -77,7 +77,7 @@ def subsumed_lattices(
         monotone = {name: op for name, op in kept.items() if _is_monotone(typings, ops | kept, kept, group(name))}
         if monotone == kept:
             return kept
-        kept = monotone
+        kept = monotone  # the others are examined again, as the subsumptive clauses of those left out count now
 
 
 def _kept_extreme(clause: syntax.Clause) -> str:

@@ -188,7 +188,7 @@ class Counts:
 
         derivations = (Derivation(steps, aggregate.relation, ()) for steps in planned)
         slices = ((plan.steps, batch) for plan in derivations for batch in derivation_slices(plan, context, local.cores))
-        first = list(islice(slices, 2))
+        first = list(islice(slices, 2))  # they tell whether threads are worth it
         in_one_thread = len(first) < 2 or sum(batch.size for _, batch in first) < MIN_TUPLES_TO_SHARE
         try:
             every = chain(first, slices)

@@ -121,7 +121,7 @@ def request_handler(method: Callable[[ClientRequest], Any], max_bytes: int, run_
 
     async def handle(request: Request) -> Response:
         """Read a request, answer it, and return errors as JSON."""
-        client: Client = request.scope.get(CLIENT, Client())
+        client: Client = request.scope.get(CLIENT, Client())  # only a request for the page, which has no data, has no client
         try:
             client_request = ClientRequest(client, request, await _body(request, max_bytes), asyncio.get_running_loop())
             answer = await run_in_thread(request, method, client_request)

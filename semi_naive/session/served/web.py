@@ -325,7 +325,7 @@ class Web:
             raise NotAllowed(f"{client.name} may not subscribe to {name}: read /relations/{name}")
         since = parsed(request.request.headers.get("last-event-id") or options["since"], int, "since")
         epochs, seconds = parsed(options["epochs"] or "1", int, "epochs"), parsed(options["seconds"] or "0", float, "seconds")
-        if not seconds <= threading.TIMEOUT_MAX:
+        if not seconds <= threading.TIMEOUT_MAX:  # which is not so of NaN either
             raise BadRequest(f"seconds is {seconds}: expected {threading.TIMEOUT_MAX:.0f} at most")
         values, when = self._parameter_values(client, name, parameters), Granularity(epochs, seconds, background=True)
         durable_name = client.prefix + options["name"] if options["name"] else None
