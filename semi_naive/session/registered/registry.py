@@ -71,7 +71,7 @@ class Registry:
         self.declarations: dict[str, str] = {}  # the texts of relations that were added to the session, by name
         self.of_changes: dict[str, Registered] = {}  # the rules whose changes alone have subscribers: see `rules_of_changes`
         self._shapes = Shapes(session.program.checked.types)
-        self._uses: Uses = {}
+        self._uses: Uses = {}  # to acquire them again: see `_separate_twins`
         self.subscribers = Subscribers(session, self)
 
     # -- relations of facts
