@@ -125,6 +125,7 @@ def _bernoulli_positions(slots, p, rng):
     found, last = [np.empty(0, np.int64)], -1
     while p > 0 and last < slots:
         expected = (slots - 1 - last) * p
+        # Four standard deviations more than expected, so that one round mostly reaches the end.
         gaps = rng.geometric(p, size=int(expected + 4 * expected**0.5) + 8)
         position = last + np.cumsum(np.minimum(gaps, slots + 1))  # capped: a tiny p must not overflow the sum
         found.append(position[position < slots])

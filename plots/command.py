@@ -42,7 +42,7 @@ def _joins(records: list[dict], paths, wanted: list[str]) -> dict:
 def _fixpoints(records: list[dict], paths, wanted: list[str], only: str) -> dict:
     """Return the figures of closures and programs by name. wanted: the names to draw; none: all. only: the same as text, for
     errors."""
-    if not wanted and any(len(drawable(record)) > 1 for record in records):
+    if not wanted and any(len(drawable(record)) > 1 for record in records):  # of several strata only the overview of each
         wanted = [OVERVIEW, *PROGRAM]
     drawn = figures(records[0], wanted) if len(paths) == 1 else comparison(records, paths, wanted)
     reason = _reason_not_drawable(records)

@@ -92,6 +92,7 @@ def _draw_boxes(row, trace: dict) -> None:
     time = boxes[:, SECONDS]
     for axes, shade, norm, heading, unit in (
         (row[0], boxes[:, COPIED], Normalize(0, max(boxes[:, COPIED].max(), 1)), "Bytes copied for boxes", "B"),
+        # A logarithmic scale has no 0, and needs two different ends.
         (row[1], time, LogNorm(max(time.min(), 1e-9), max(time.max(), 1e-8)), "Time of boxes", "s"),
     ):
         shown = plane(axes, boxes, shade, norm, names)
@@ -154,7 +155,7 @@ def plane(axes, boxes: np.ndarray, shade: np.ndarray, norm, names=("x", "y"), la
     """
     from matplotlib.collections import PolyCollection
 
-    x, y = boxes[:, [0, 1]] + [0, 1], boxes[:, [2, 3]] + [0, 1]
+    x, y = boxes[:, [0, 1]] + [0, 1], boxes[:, [2, 3]] + [0, 1]  # a rectangle contains its last value, and ends at the next
     # matplotlib's type, a Sequence, lacks arrays
     corners: Any = np.stack([np.stack([x[:, i], y[:, j]], axis=1) for i, j in ((0, 0), (1, 0), (1, 1), (0, 1))], axis=1)
     width = THIN_LINE_WIDTH if len(boxes) > 4 * MAX_BARS else 3 * THIN_LINE_WIDTH

@@ -29,7 +29,7 @@ def labels(traces: list[dict], names=None) -> list[str]:
     ]
     if names is None and len({", ".join(record_settings) for record_settings in settings}) == len(settings):
         short = list(map(_settings_that_fit, settings))
-        return short if len(set(short)) == len(short) else list(map(", ".join, settings))
+        return short if len(set(short)) == len(short) else list(map(", ".join, settings))  # cut ones may be equal
     run_names = [f"run {number}" for number in range(1, len(traces) + 1)] if names is None else map(str, names)
     return [
         f"{name}: {_settings_that_fit(record_settings)}" if record_settings else name
@@ -61,6 +61,7 @@ def _facts(trace: dict) -> dict:
     own = {key: trace[key] for key in ("plan", "rule", "program") if trace.get(key)}
     if trace.get("plan") == "simulated" and trace.get("iterations"):
         own["ranks"] = len(trace["iterations"][-1]["loads"])
+    # A tunable that depends on no other one, or on one that is not recorded, counts: the default is True.
     return own | {key: value for key, value in config.items() if key not in SKIPPED and config.get(ONLY_WITH.get(key), True)}
 
 

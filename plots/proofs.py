@@ -64,7 +64,7 @@ def proof_figure(proof: dict):
 def lay_out_proof(proof: dict) -> tuple[list[ProofBox], list[str]]:
     """Return (the boxes of a proof with their positions, conclusion first; a line for each rule that is used)."""
     boxes, numbers = _boxes(proof)
-    for box in boxes:  # a box precedes the boxes above it, unless they are above several
+    for box in boxes:  # each follows all boxes below it, so its level is final
         for one in (*box.above, *box.shared):
             one.level = max(one.level, box.level + 1)
     waiting = [(boxes[0], 0.0)]
@@ -85,10 +85,10 @@ def _boxes(proof: dict) -> tuple[list[ProofBox], dict[str, str]]:
     root = _box(proof, names)
     found, known, waiting = [root], {id(proof): root}, [(proof, root)]
     drawn = 1
-    for entry, box in waiting:
+    for entry, box in waiting:  # which grows meanwhile: breadth first, so that the tuples nearest to the conclusion are drawn
         left_out = 0
         for premise in entry.get("premises", ()):
-            if id(premise) in known:
+            if id(premise) in known:  # `to_dict` has one dictionary for the proof of a tuple, however many steps use it
                 if known[id(premise)] not in box.above:
                     box.shared.append(known[id(premise)])
             elif drawn >= MAX_DRAWN_TUPLES:

@@ -21,7 +21,7 @@ class RecordedRun:
 
     def __init__(self, trace: dict, name: str = "", label: str = ""):
         self.trace, self.name, self.label = trace, name, label
-        self.iterations = lasting(trace["iterations"])
+        self.iterations = lasting(trace["iterations"])  # the entries that led to the result
         self.events, self.config = trace.get("events", []), trace.get("config", {})
 
     def __len__(self) -> int:

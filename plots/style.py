@@ -125,7 +125,7 @@ def log_ticks(axis, unit: str = "") -> None:
 def max_ticks(axis) -> int:
     """Return the number of ticks that fit on an axis."""
     width, height = inches(axis.axes)
-    return max(2, min(10, int(width / 0.6 if axis.axis_name == "x" else height / 0.4)))
+    return max(2, min(10, int(width / 0.6 if axis.axis_name == "x" else height / 0.4)))  # inches between two ticks
 
 
 def inches(axes) -> tuple[float, float]:
@@ -162,7 +162,7 @@ def legend_shape(labels: list[str], width: float) -> tuple[int, int]:
     ((3, 1), (1, 4))
     """
     longest = max(map(len, labels), default=0)
-    columns = max(1, min(len(labels), 3, int(width / (0.45 + 0.06 * longest))))
+    columns = max(1, min(len(labels), 3, int(width / (0.45 + 0.06 * longest))))  # inches beside the text, and of a letter
     return columns, -(-len(labels) // columns)
 
 

@@ -36,12 +36,13 @@ class Live:
     """
 
     def __init__(self, port: int = 0, host: str = LOOPBACK, name: str = ""):
-        self.name, self.status, self.get_record = name, "reading", None
+        self.name, self.status, self.get_record = name, "reading", None  # of the run; see `say` and `watch`
         self.over = ""  # how the run ended, once it has
         self.viewers: dict[str, tuple[float, str]] = {}  # (time of the last request, version) of each viewer
         self.waiting = 0  # viewers whose page is being rendered
         self.body, self.version = BEGINNING, "0"  # the newest rendering
         self.next_rendering = 0.0  # the earliest time of the next one
+        # rendering: held while a page is rendered; changed: notified when a viewer has been served, or asks.
         self.rendering, self.changed, self.renderer = threading.Lock(), threading.Condition(), Renderer()
         self.server = bound_server(host, port, self)
 
@@ -97,7 +98,7 @@ class Live:
                 begun = time.monotonic()
                 self.body, self.version = self._rendered(record), version
                 self.next_rendering = time.monotonic() + max(MIN_SECONDS_BETWEEN_RENDERINGS, 2 * (time.monotonic() - begun))
-            elif record is None:
+            elif record is None:  # the body is still BEGINNING, but the version may tell that the run has ended
                 self.version = version
             return self.version, self.body
 

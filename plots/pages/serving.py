@@ -17,13 +17,15 @@ OWN_ONLY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script
 
 
 class _Server(ThreadingHTTPServer):
-    """The server of one live report. names: the host names under which it may be requested."""
+    """The server of one live report."""
 
     server_address: tuple[str, int]
     daemon_threads = True
 
     def __init__(self, address: tuple, live, family: int):
+        """live: the `Live` whose report it serves; family: that of the address, IPv4 or IPv6."""
         self.live, self.address_family = live, family
+        # The host names under which it may be requested: see `known_host`.
         self.names = {"localhost", socket.gethostname().lower(), address[0].lower()}
         super().__init__(address, _Handler)
 
@@ -62,7 +64,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Answer a request, unless its host name is foreign."""
         url = urlsplit(self.path)
-        viewer = parse_qs(url.query).get("viewer", ["somebody"])[0][:40]
+        viewer = parse_qs(url.query).get("viewer", ["somebody"])[0][:40]  # cut, as it is kept, and any text may be requested
         answers = {"/": self._page, "/live.js": self._script, "/state": self._state, "/report": self._report}
         if not known_host(self.headers.get("Host", ""), self.server.names):
             self._text(HTTPStatus.FORBIDDEN, "this page is served under the address of its machine only\n")
@@ -74,6 +76,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_GET
 
     def _page(self, viewer: str) -> None:
+        """Send the page, whose script requests the state and the report."""
         script = '<link rel="icon" href="data:,">\n<script src="live.js" defer></script>\n'
         title = f"{self.server.live.name or 'semi-naive'}: live"
         status = '<header>\n<p id="status" class="quiet">…</p>\n<p id="ended" role="status"></p>\n</header>\n'

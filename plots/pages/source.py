@@ -86,6 +86,6 @@ def _lines_to_show(lines: int, owner: dict[int, int]) -> list[int]:
 
 def _heat(share: float) -> Markup:
     """Return a mark for the margin, stronger for a larger share."""
-    if share < 0.005:
+    if share < 0.005:  # it would read 0%
         return Markup("")
     return Markup(f'<i style="--heat: {share**0.5:.2f}"></i><span class="hidden">{share:.0%}</span>')

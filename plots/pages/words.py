@@ -68,7 +68,7 @@ def _resized(event: dict) -> list[str]:
     for entry in event["buckets"]:
         if isinstance(entry, dict):
             groups[len(entry.get("before", ())), len(entry.get("after", ()))].append(entry["bucket"])
-        else:
+        else:  # an event that moves or splits nothing lists the numbers of buckets only
             groups[0, 0].append(entry)
     return [
         f"{_buckets(names)} {verb}" + f" {before} → {after}" * (before != after) for (before, after), names in groups.items()

@@ -87,6 +87,7 @@ def _event_rows(axes, run: RecordedRun, kinds: list[str]) -> list:
 
     (_, height), handles = inches(axes), []
     for row, kind in enumerate(kinds):
+        # Roll-overs are in an iteration, all other events between two.
         every = [event["iteration"] + 0.5 * (kind != "roll-over") for event in run.events if event["event"] == kind]
         positions = _distinguishable(every, run.spans)
         marker = EVENTS.get(kind, "$?$") if len(positions) <= MAX_MARKERS else "|"
@@ -99,7 +100,8 @@ def _event_rows(axes, run: RecordedRun, kinds: list[str]) -> list:
 
 
 def _distinguishable(positions: list[float], spans) -> list[float]:
-    """Return the positions that a reader of the plot can tell apart. spans: the bounds of the axis.
+    """Return the positions that a reader of the plot can tell apart: the first of those that would share one marker, ascending.
+    spans: the bounds of the axis.
 
     >>> _distinguishable([2.5, 2.5, 1000, 1000.5], [0.5, 100_000.5])
     [2.5, 1000]

@@ -16,6 +16,7 @@ class StratumCourse:
     """
 
     def __init__(self, course: dict):
+        """course: the record, with a list for each attribute."""
         self.iteration, self.steps, self.compiled, self.born, self.full = (
             np.array(course[key], np.int64) for key in ("iteration", "steps", "compiled", "born", "full")
         )
@@ -92,7 +93,7 @@ def iteration_times(axes, course: StratumCourse) -> None:
     positive = means[means > 0]
     log = positive.size > 0 and positive.max() > LOGARITHMIC_TIME_RATIO * np.median(positive)
     base = np.full(len(starts), positive.min() / 2 if log else 0.0)
-    by_tuple = course.seconds * course.compiled / course.steps
+    by_tuple = course.seconds * course.compiled / course.steps  # merged iterations are taken to be equally long
     for label, values, style in (
         ("a tuple at a time", by_tuple, {"facecolor": YELLOW, "hatch": "----"}),
         ("a block at a time", course.seconds - by_tuple, {"facecolor": DARK}),

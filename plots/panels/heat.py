@@ -29,7 +29,7 @@ def heat_map(axes, run: RecordedRun, among: Sequence[RecordedRun] = ()) -> None:
     what = "in a subbucket" if run.has_sizes else f"on a {run.place}"
     compared = [each for each in among or [run] if len(each) and not each.by_task]
     norm = _norm(compared, run.has_sizes)
-    _draw(axes, run, columns, rows, what, norm, bar=run is compared[-1] or run not in among)
+    _draw(axes, run, columns, rows, what, norm, bar=run is compared[-1] or run not in among)  # not in `among`: drawn alone
     axes.set_ylabel("bucket" if run.has_sizes else run.place)
     titled(axes, "Tuples in each subbucket" if run.has_sizes else f"Tuples on each {run.place}")
     if run.has_sizes and run.refined:
@@ -74,7 +74,7 @@ def _norm(runs: list[RecordedRun], subbuckets: bool):
     least, most = np.quantile(values, BELOW_SCALE_FRACTION), values.max()
     if most >= LOGARITHMIC_RATIO * least:
         return LogNorm(least, most)
-    return Normalize(min(least, most - 1), most)
+    return Normalize(min(least, most - 1), most)  # the ends must differ, even if all numbers are equal
 
 
 def _columns(run: RecordedRun, subbuckets: bool) -> list[np.ndarray]:

@@ -21,7 +21,8 @@ def partitions(axes, run: RecordedRun, among: Sequence[RecordedRun] = ()) -> Non
         return
     bars_of(axes, f"Tuples {'of' if run.by_task else 'on'} each {run.place}", "tuples", run.loads, run.place)
     places = {len(each.loads["at the end"]) for each in (run, *among) if len(each)}
-    if len(places) > 1 and max(places) > MAX_BARS:  # loads of 4 and of 4,096 partitions have no common scale
+    # Loads of 4 and of 4,096 partitions have no common scale; axes with different labels get none (`same_limits`).
+    if len(places) > 1 and max(places) > MAX_BARS:
         axes.set_ylabel(f"tuples on one of {len(run.loads['at the end']):,}")
 
 
@@ -29,6 +30,7 @@ def bars_of(axes, title: str, what: str, shown: dict, place: str) -> None:
     """Draw lists of loads side by side. shown: the lists by label; a single one may have an empty label. what: the unit of the
     loads; place: the name of a place that has a load."""
     width, many = 0.8 / len(shown), max(map(len, shown.values()))
+    # One list alone has the style of the loads at the end, which come last.
     for number, ((when, loads), style) in enumerate(zip(shown.items(), STYLES[-len(shown) :], strict=True)):
         name = f"{when}: " if when else f"{quantity(len(loads), place)}: "
         label = f"{name}imbalance {imbalance_ratio(loads):.2f}"
@@ -42,7 +44,10 @@ def bars_of(axes, title: str, what: str, shown: dict, place: str) -> None:
     axes.set_xlabel(f"{place}s, the heaviest first" if many > MAX_PARTITIONS_BY_NUMBER else place)
     axes.set_ylabel("time" if what == "seconds" else what)
     whole_ticks(axes.xaxis)
-    number_ticks(axes.yaxis, *(("s", False) if what == "seconds" else ()))
+    if what == "seconds":
+        number_ticks(axes.yaxis, "s", whole=False)
+    else:
+        number_ticks(axes.yaxis)
     legend(axes)
 
 

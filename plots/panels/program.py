@@ -63,6 +63,6 @@ def _plan_legend(axes, rows, styles) -> None:
 
     plans = dict(zip([stratum["plan"] for stratum in rows], styles, strict=True))
     handles = [Patch(facecolor=c, hatch=h, edgecolor="black", linewidth=0.6, label=plan) for plan, (c, h) in plans.items()]
-    low, high = axes.get_ylim()
+    low, high = axes.get_ylim()  # rows are counted downwards, so the greater one is at the bottom
     axes.set_ylim(low + 0.5 + 0.12 * len(rows), high)
     axes.legend(handles=handles, loc="lower right", fontsize=8, frameon=False, ncols=len(handles))

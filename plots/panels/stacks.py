@@ -102,7 +102,7 @@ def _stacked(axes, run: RecordedRun, layers: list[tuple], what: str) -> list:
         if values.any():
             style: dict[str, Any] = {"facecolor": colour, "hatch": hatch, "edgecolor": "black" if hatch else colour}
             style["baseline"] = base  # matplotlib's type, a float, lacks arrays
-            top = base + np.add.reduceat(values, starts) / np.diff([*starts, len(run)])
+            top = base + np.add.reduceat(values, starts) / np.diff([*starts, len(run)])  # the mean of a step's entries
             steps = StepPatch(top, edges, fill=True, linewidth=0, label=label, **style)
             handles.append(axes.add_artist(steps))  # add_patch would compute limits, which is slow
             base = top

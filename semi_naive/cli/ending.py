@@ -170,7 +170,7 @@ def command() -> None:
         main(begun=PROCESS_START)
         Ending.status = 0
     except SystemExit as done:
-        Ending.status = done.code if isinstance(done.code, int) else bool(done.code)
+        Ending.status = done.code if isinstance(done.code, int) else bool(done.code)  # as Python does: 0 for None, 1 for a text
         raise
     finally:
         if Ending.received:  # even if a library has caught the exception

@@ -55,17 +55,14 @@ class Prompt:
 
     asks: True if the stream is a terminal, so that prompts are printed.
     whole: show whole proofs, in a pager.
-    depth: the levels of a proof that are printed; None: all.
-    json, file: print proofs as JSON, and to a file ("": to standard output).
-    subproofs: the proofs that were cut off, by label. labels: the label of each, by relation and tuple.
     """
 
     def __init__(self, why: Why, stream: TextIO, asks: bool, whole: bool = False):
         self.why, self.stream, self.asks, self.whole = why, stream, asks, whole
-        self.depth: int | None = None if whole else DEFAULT_DEPTH
-        self.json, self.file = False, ""
-        self.subproofs: list[Proof] = []
-        self.labels: dict[tuple[str, tuple], int] = {}
+        self.depth: int | None = None if whole else DEFAULT_DEPTH  # levels of a proof that are printed; None: all
+        self.json, self.file = False, ""  # print proofs as JSON, and to a file ("": to standard output)
+        self.subproofs: list[Proof] = []  # the proofs that were cut off, by label
+        self.labels: dict[tuple[str, tuple], int] = {}  # the label of each, by relation and tuple
 
     def run(self) -> None:
         """Read and execute commands until the end."""
@@ -109,13 +106,14 @@ class Prompt:
         self._prompt(f"Depth is now {self.depth}\n")
 
     def do_explain(self, argument: str) -> None:
+        """Print a proof of a tuple."""
         relation_and_row = self._relation_and_row("explain", argument)
         if relation_and_row is None:
             return self._show(Tree("Relation not found"))
         name, row = relation_and_row
         try:
             self._show_proof(self.why.why(name, row))
-        except SearchTooLarge:
+        except SearchTooLarge:  # a ValueError, which says nothing about the tuple
             raise
         except ValueError as error:
             self._show(Tree("Tuple not found" if self.why.absent(name, row) else str(error)))
@@ -184,7 +182,7 @@ class Prompt:
     def do_output(self, path: str) -> None:
         """Write the following answers to a file, or none."""
         if path:
-            open(path, "w", encoding="utf-8").close()
+            open(path, "w", encoding="utf-8").close()  # empties it; fails now if it cannot be written
         self.file = path
 
     def do_format(self, name: str) -> None:

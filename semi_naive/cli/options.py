@@ -11,7 +11,7 @@ def option_group(*options: Callable) -> Callable:
     """Return a decorator that adds some `click.option`s to a command, in this order."""
 
     def decorate(command):
-        for option in reversed(options):
+        for option in reversed(options):  # as a decorator that is written last is applied first
             command = option(command)
         return command
 

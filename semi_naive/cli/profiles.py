@@ -107,7 +107,7 @@ def _table(columns: dict, rows: list, room: int | None):
     for name in numbers:
         width = max(map(len, [name, *cells[name]]))
         table.add_column(name, justify="right", min_width=width, no_wrap=True)
-        room = room and room - width - COLUMN_GAP
+        room = room and room - width - COLUMN_GAP  # None stays None
     table.add_column(
         last, overflow="ellipsis" if room else "fold", no_wrap=bool(room), max_width=room and max(room, MIN_RULE_CHARACTERS)
     )

@@ -131,6 +131,7 @@ class Origin:
 
         with compiling():
             functors, sandbox = reading.get("functors"), reading.get("sandbox")
+            # `parse` takes the other options; functors are for the check.
             source = self.source({name: value for name, value in reading.items() if name != "functors"})
             source = with_inputs(with_pragmas(source, pragmas), self.facts.files)
             return Program.from_source(source, self.name, functors, sandbox)

@@ -89,7 +89,7 @@ class Shell:
     def __init__(self, session: "Session", stream: TextIO, interactive: bool):
         self.session, self.stream, self.interactive = session, stream, interactive
         self.transaction: Transaction | None = None  # the open one
-        self.lines = self._lines()
+        self.lines = self._lines()  # from which `_register` reads, too, as rules may take several lines
         self.subscriptions: dict[str, Any] = {}  # by the text "relation {parameter: value, …}"
 
     def run(self) -> None:
@@ -258,7 +258,7 @@ class Shell:
         if given.keys() - set(_PATTERN_OPTIONS) or None in options.values():
             raise BadInput(f"expected watch {USAGE['watch']}")
         subscription = self.session.watch(pattern, lambda changes, epoch: None, **options)
-        if (key := f"{subscription.relation} {{}}") in self.subscriptions:
+        if (key := f"{subscription.relation} {{}}") in self.subscriptions:  # as by `_subscribe` without values
             subscription.cancel()
             raise BadInput(f"{pattern} is watched already")
         self.subscriptions[key] = subscription

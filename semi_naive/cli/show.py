@@ -35,7 +35,7 @@ def show_program(origin: Origin, modes: list[str], reading: dict, pragmas: Mappi
     checked = origin.checked(reading, pragmas)
     for mode in modes:
         _, text_of = MODES[mode]
-        assert text_of is not None
+        assert text_of is not None  # only parse-errors has none, which is handled above
         click.echo(text_of(checked))
     return 0
 
@@ -43,7 +43,7 @@ def show_program(origin: Origin, modes: list[str], reading: dict, pragmas: Mappi
 def _show_errors(origin: Origin, reading: dict) -> int:
     """Print the syntax errors on standard output; return their number."""
     try:
-        origin.source({name: value for name, value in reading.items() if name != "functors"})
+        origin.source({name: value for name, value in reading.items() if name != "functors"})  # `parse` takes no functors
     except ProgramError as wrong:
         click.echo(wrong)
         return min(len(wrong.problems), 125)  # the largest status that differs from a shell's own

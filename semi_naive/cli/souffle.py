@@ -65,7 +65,8 @@ FLAGS = [
     Flag("", "profile-frequency", "", "the profile of -p counts without being asked to"),
     Flag("t", "provenance", "none|explain|explore"),
     Flag("", "show", "WHAT"),
-    Flag("s", "swig", "LANG", "Python has `from semi_naive import Program`, other languages have nothing; leave -s out", True),
+    Flag("s", "swig", "LANG", "Python has `from semi_naive import Program`, other languages have nothing; leave -s out",
+         refused=True),
     Flag("v", "verbose"),
     Flag("", "version"),
     Flag("W", "warn", "WARN"),
@@ -121,7 +122,7 @@ def note_flags(pragmas: dict[str, str], quiet: bool) -> None:
         flag = BY_NAME.get(name)
         if flag is None and name not in PRAGMAS and not quiet:
             click.echo(f"semi-naive: -P {name}: no flag has this name", err=True)
-        if flag is None or not flag.here:
+        if flag is None or not flag.here:  # without a reason why it has no effect, it is an option of `run`
             continue
         if flag.refused:
             raise BadInput(f"{flag}: {flag.here}")

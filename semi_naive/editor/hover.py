@@ -128,6 +128,7 @@ def _relations(declaration: Declaration, root: str, checked: Checked) -> str:
     """Return a line for the relation, or for each instance of it: its stratum, and its number of tuples."""
     relations, run = checked.program.relations, last_run(root)
     names = [name for name, relation in relations.items() if relation.span == declaration.span and "@" not in name]
+    # Since the last check, the declaration may have moved.
     names = names or [name for name in relations if name == declaration.name and declaration.within is None]
     lines = {name: _relation(name, checked.compiled, run) for name in names}
     alone = list(lines) == [declaration.name]

@@ -44,8 +44,8 @@ class Names:
     def __init__(self, source: SourceProgram):
         self.texts = {file: _TextLines(text) for file, text in source.texts.items()}
         self.scopes = Scopes(source.statements)
-        self.declarations: list[Declaration] = []
-        self.occurrences: dict[Span, Declaration] = {}
+        self.declarations: list[Declaration] = []  # without variables, in the order of the text
+        self.occurrences: dict[Span, Declaration] = {}  # of variables, too
         self._own: dict[tuple, Declaration] = {}  # declarations by component (its identity, or None), kind and name
         self._declare(source.statements, None)
         self._use(source.statements, None)
@@ -126,7 +126,7 @@ class Names:
     def _use_types(self, node: syntax.Node, scope: Component | None):
         """Record the types and the relation that a declaration mentions."""
         for name, span in syntax.named_types(node):
-            self._used("type", name, self._find(span, name, last=True), scope)
+            self._used("type", name, self._find(span, name, last=True), scope)  # a parameter may be called as its type is
         if isinstance(node, syntax.RelationDecl) and node.born_of:
             self._used("relation", node.born_of, self._find_in_brackets_after(node.span, "debug_delta", node.born_of), scope)
         elif isinstance(node, syntax.Lattice):
@@ -159,6 +159,7 @@ class Names:
         variables: dict[str, Declaration] = {}
         for node in _nodes(clause):
             if isinstance(node, syntax.Variable):
+                # A variable that a macro has made is not written at its place.
                 if node.span.file in self.texts and self.texts[node.span.file].starts_with(node.span, node.name):
                     declaration = variables.setdefault(node.name, Declaration("variable", node.name, node.span, clause, scope))
                     self.occurrences[node.span] = declaration
@@ -172,7 +173,7 @@ class Names:
         elif isinstance(node, syntax.BranchInit):
             self._used("branch", node.name, self._find(node.span, node.name, "[$]\\s*"), scope)
         elif isinstance(node, syntax.As):
-            self._used("type", node.type, self._find(node.span, node.type, last=True), scope)
+            self._used("type", node.type, self._find(node.span, node.type, last=True), scope)  # after the value
         elif isinstance(node, (syntax.Functor, syntax.Aggregate)):
             name = node.name if isinstance(node, syntax.Functor) else node.op
             if name.startswith("@"):

@@ -44,7 +44,7 @@ class Programs:
     def __init__(self, folder: str | None = None, reading: Mapping | None = None):
         self.folder, self.reading = folder, dict(reading or {})
         self.unsaved: Mapping[str, str] = {}
-        self._roots: dict[str, str] = {}
+        self._roots: dict[str, str] = {}  # by file: the program to which it belongs
         self._read: dict[str, tuple[Mapping[str, str], Reading]] = {}  # by root: (the unsaved texts at the time, the program)
         self.checked: dict[str, Checked] = {}  # by root: the last version without errors
 

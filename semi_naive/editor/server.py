@@ -32,14 +32,14 @@ KINDS = {
 
 
 class EditorServer(LanguageServer):
-    """The server. uris: of the open documents, by path. published: by program, the files with published problems."""
+    """The language server of one editor."""
 
     def __init__(self):
         super().__init__("semi-naive", __version__)
-        self.uris: dict[str, str] = {}
-        self.published: dict[str, set[str]] = {}
+        self.uris: dict[str, str] = {}  # of the open documents, by path
+        self.published: dict[str, set[str]] = {}  # by program, the files with published problems
         self.programs = Programs()
-        self.checking = asyncio.Lock()
+        self.checking = asyncio.Lock()  # held during a check, which runs in a thread
 
     def configure(self, options: dict | None) -> None:
         """Open the workspace with the editor's settings."""
@@ -143,7 +143,7 @@ def _documents(server: EditorServer) -> None:
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_OPEN)
     async def opened(params: lsp.DidOpenTextDocumentParams):
-        await server.check_later(params.text_document.uri, 0)
+        await server.check_later(params.text_document.uri, wait=0)
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_CHANGE)
     async def changed(params: lsp.DidChangeTextDocumentParams):
@@ -152,13 +152,13 @@ def _documents(server: EditorServer) -> None:
     @server.feature(lsp.TEXT_DOCUMENT_DID_SAVE)
     async def saved(params: lsp.DidSaveTextDocumentParams):
         server.programs.forget()
-        await server.check_later(params.text_document.uri, 0)
+        await server.check_later(params.text_document.uri, wait=0)
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_CLOSE)
     def closed(params: lsp.DidCloseTextDocumentParams):
         path = server.take_texts(params.text_document.uri)
         root = server.programs.root(path)
-        if all(server.programs.root(other) != root for other in server.programs.unsaved):
+        if all(server.programs.root(other) != root for other in server.programs.unsaved):  # none of its files is open
             server.publish_problems(root, [], {path})
 
 

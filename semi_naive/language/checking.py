@@ -122,15 +122,16 @@ def check_source(source: syntax.SourceProgram, parameters: bool = False, functor
 
 
 class _Graph:
-    """The dependency graph of the declared relations. groups: its strongly connected components."""
+    """The dependency graph of the declared relations."""
 
     def __init__(self, singles: list[Single], relations: syntax.Relations, further_edges: list[Edge]):
+        """further_edges: dependencies that no clause has."""
         reads = ((single.head.relation, atom, via) for single in singles for atom, via in single.reads)
         edges = (Edge(head, atom.relation, via, atom.span) for head, atom, via in reads)
         self.edges = list(dict.fromkeys([*edges, *further_edges]))
-        self.groups = strong_components(relations, self.edges)
+        self.groups = strong_components(relations, self.edges)  # the strongly connected components
         recursive = recursive_relations(self.groups, self.edges)
-        self._group_of: dict[str, frozenset[str]] = {}
+        self._group_of: dict[str, frozenset[str]] = {}  # of recursive relations only
         for group in self.groups:
             self._group_of |= dict.fromkeys(recursive.intersection(group), frozenset(group))
 
@@ -164,6 +165,7 @@ def _unstratified(
     edges = graph.edges
     if undefined_allowed:
         of_companions = wellfounded.companion_edges(relations)
+        # Any other negation is allowed, so its edge counts like one of a positive atom.
         edges = [edge if edge in of_companions or edge.via != "negation" else replace(edge, via="") for edge in edges]
     groups = [group for group in graph.groups if group[0] not in broken_components]
     return [*broken_components.values(), *unstratified(groups, edges, {name: node.span for name, node in relations.items()})]

@@ -22,7 +22,7 @@ def grounded(literals, given=(), enters=lambda aggregate: False, needs=lambda ag
     names that must be grounded before an aggregate is, or None if it never is."""
     ground, rules = set(given), list[tuple[set, Key]]()
     for literal in literals:
-        _collect(literal, False, ground, rules, enters, needs)
+        _collect(literal, ground, rules, enters, needs)
     before = -1
     while len(ground) > before:
         before = len(ground)
@@ -30,7 +30,7 @@ def grounded(literals, given=(), enters=lambda aggregate: False, needs=lambda ag
     return ground
 
 
-def _collect(node, negated, ground, rules, enters, needs):
+def _collect(node, ground, rules, enters, needs, negated=False):
     """Collect the implications of a node and its descendants: add grounded keys to `ground`, and implications (set of keys,
     key) to `rules`. negated: the node is negated; enters, needs: see `grounded`."""
     own_key, below = key(node), children(node)
@@ -52,7 +52,7 @@ def _collect(node, negated, ground, rules, enters, needs):
         below = node.literals if enters(node) else ()
     for child in below:
         if child.__class__ not in PLAIN:
-            _collect(child, isinstance(node, syntax.Negation), ground, rules, enters, needs)
+            _collect(child, ground, rules, enters, needs, negated=isinstance(node, syntax.Negation))
 
 
 def grounded_problems(single: Single, inline: set[str], injected: dict[int, set[str]], excused: set[str]) -> list[Problem]:
@@ -63,7 +63,7 @@ def grounded_problems(single: Single, inline: set[str], injected: dict[int, set[
     if single.fact:
         return []
     # After inlining, the arguments of an inlined relation get their values from the clause that uses it.
-    given = variable_names(single.head) if single.head.relation in inline else set()
+    given: set[str] = variable_names(single.head) if single.head.relation in inline else set()
     mutual = _mutual_problems(single.body, injected) if injected else []
     return [*_scope_problems(single.literals, given | excused, injected), *mutual]
 

@@ -99,15 +99,16 @@ def _negation_problems(node: syntax.Negation, atom: syntax.Atom, existential: se
 
 
 class Expansions:
-    """Expands inlined relations in clauses, to check that variables are grounded. definitions: the clauses of each of them."""
+    """Expands inlined relations in clauses, to check that variables are grounded."""
 
     def __init__(self, singles: list[Single], inline: set[str]):
+        """singles: all clauses; inline: the inlined relations."""
         self.inline = inline
-        self.definitions: dict[str, list[Single]] = {}
+        self.definitions: dict[str, list[Single]] = {}  # the clauses of each inlined relation
         for single in singles:
             if single.head.relation in inline:
                 self.definitions.setdefault(single.head.relation, []).append(single)
-        self._numbers = count(1)
+        self._numbers = count(1)  # of the expansions, for the names of their variables
 
     def problems(self, single: Single) -> Iterator[Problem]:
         """Report the ungrounded variables of a clause after inlining, unless its own relation is inlined. Every definition of
@@ -132,7 +133,7 @@ class Expansions:
         """Return the literals that replace a literal: for an atom s(a, b) and the definition s(x, y) :- body, x = a, y = b,
         body with fresh variables. turn: the number of the definition to use."""
         if not isinstance(literal, syntax.Atom) or literal.relation not in self.definitions:
-            return (rebuilt(literal, lambda _: None),)
+            return (rebuilt(literal, lambda _: None),)  # a copy: the nodes of a clause are told apart by identity
         limits.check_limits()
         self._expanded_atoms += 1
         if self._expanded_atoms > MAX_INLINED_ATOMS:

@@ -30,7 +30,7 @@ from semi_naive.ra.values.encoded import bits_of_encoded_text
 if TYPE_CHECKING:
     from semi_naive.functors import UserFunctor
 
-_IDENTITY = ("min", "max", "cat")  # functors of one argument
+_IDENTITY = ("min", "max", "cat")  # functors that return their argument if they have only one
 
 
 def lowered(
@@ -185,7 +185,7 @@ def _lowered_head(typing: Typing, ops: Ops, lines: dict[str, list[str]], project
     span = single.clause.span
     text = span.text(lines.get(span.file, ()))
     rule = ir.Rule(ir.Atom(single.head.relation, ()), tuple(body), None, span, text, single.clause.join)
-    return Head(rule, tuple(key), arguments, any(map(is_aggregate, single.head.args)))
+    return Head(rule, tuple(key), arguments, aggregates=any(map(is_aggregate, single.head.args)))
 
 
 class Lowering:
@@ -263,7 +263,7 @@ class Lowering:
         if isinstance(node, syntax.Nil):
             return ir.Const(None, ir.Kind.RECORD)
         if isinstance(node, syntax.RecordInit):
-            (name,) = self.typing.types(node) or frozenset()
+            (name,) = self.typing.types(node) or frozenset()  # a record of several types would be an error
             return ir.Pack(tuple(self.term(arg, before, named) for arg in node.args), self.typing.env.base(name))
         if isinstance(node, syntax.BranchInit):
             declared = self.typing.env.branch(node.name)
@@ -375,8 +375,8 @@ class Projections:
 
     def __init__(self, declared: dict[str, ir.Relation]):
         self.declared = declared
-        self.relations: dict[str, ir.Relation] = {}
-        self.rules: list[ir.Rule] = []
+        self.relations: dict[str, ir.Relation] = {}  # the projections, by name
+        self.rules: list[ir.Rule] = []  # one for each of them
 
     def of(self, atom: ir.Atom) -> ir.Atom:
         """Return the atom over the projection without its arguments `_`."""

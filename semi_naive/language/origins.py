@@ -37,7 +37,7 @@ class Text:
 
     def __init__(self, file: str):
         self._parts: list[str] = []
-        self._length = 0
+        self._length = 0  # characters of all parts
         self._starts = [0]  # offsets at which the pieces begin
         self._places = [(file, 1, 1)]  # the file, line and column of each piece
         self._next = (file, 1, 1)  # the place after the last piece
@@ -93,6 +93,6 @@ class Text:
         if end <= start:
             return Span(file, line, column, line, column)
         last_file, end_line, end_column = self.place(end - 1)
-        if last_file != file:
+        if last_file != file:  # a span is in one file, so the first character stands for the part
             return Span(file, line, column, line, column + 1)
         return Span(file, line, column, end_line, end_column + 1)

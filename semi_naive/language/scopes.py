@@ -94,17 +94,17 @@ def _witness_problems(aggregate: syntax.Aggregate, witnesses: set[str]) -> Itera
 
 
 class _Renaming:
-    """The renaming of one clause. For each aggregate, by id: the injected names, its witnesses, and those of nested ones.
-
-    injected: for the aggregates of the renamed clause. exported: groups of literals that ground witnesses; a group is copied to
-    the innermost body that has its local variables, and only those that are left go to the body of the clause."""
+    """The renaming of one clause."""
 
     def __init__(self, injected: Names, witnesses: Names, nested: Names):
+        """For each aggregate, by id: the injected names, its witnesses, and those of nested ones."""
         self.old_injected, self.witnesses, self.nested = injected, witnesses, nested
-        self.injected: dict[int, set[str]] = {}
+        self.injected: dict[int, set[str]] = {}  # like `old_injected`, for the aggregates of the renamed clause
+        # Groups of literals that ground witnesses. A group is copied to the innermost body that has its local variables, and
+        # only those that are left go to the body of the clause.
         self.exported: list = []
-        self._numbers = count(1)
-        self._new_names: dict[str, str] = {}
+        self._numbers = count(1)  # of the scopes, for the names of their variables
+        self._new_names: dict[str, str] = {}  # of the local variables of the scopes that are being renamed
 
     def literals(self, literals: Iterable[syntax.Node]) -> list[syntax.Node]:
         """Return the literals with the current new names."""

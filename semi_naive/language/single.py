@@ -125,7 +125,7 @@ def _differences(clause: syntax.Clause, worse: syntax.Atom, better: syntax.Atom)
             if item.args in pairs or item.args[::-1] in pairs:
                 return []
     literals = [syntax.Constraint("!=", pair, span=clause.span) for pair in pairs]
-    return literals or [syntax.Constraint("false", span=clause.span)]
+    return literals or [syntax.Constraint("false", span=clause.span)]  # with equal arguments they never differ
 
 
 def _checked_disjuncts(clause: syntax.Clause, body: syntax.Node, problems: list[Problem]) -> list[Body]:

@@ -19,7 +19,7 @@ class InNotebook(ProgressText):
 
     def __init__(self, what: str):
         self.what, self.begun, self.element = what, time.monotonic(), None
-        self.last = self.begun + SECONDS_BEFORE_BAR - UPDATE_SECONDS
+        self.last = self.begun + SECONDS_BEFORE_BAR - UPDATE_SECONDS  # such that the first update comes after these seconds
 
     def __enter__(self):
         return self

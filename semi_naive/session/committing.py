@@ -31,14 +31,13 @@ log = logging.getLogger("semi_naive")
 
 
 class Commits:
-    """Commits the transactions of one session.
-    epochs: the last epoch, then the retained ones. retention: how many of these are retained. directory: that of a durable
-    session."""
+    """Commits the transactions of one session."""
 
     def __init__(self, session: Any, retention: Retention):
+        """retention: how many epochs are retained, by relation."""
         self._session, self.retention = session, retention
-        self.epochs: tuple[Epoch, ...] = ()
-        self.directory: Directory | None = None
+        self.epochs: tuple[Epoch, ...] = ()  # the last epoch, then the retained ones, the newest first
+        self.directory: Directory | None = None  # that of a durable session
 
     def start_at(self, number: int, epoch_time: float) -> None:
         """Make the current relations the only epoch, with this number and time. Also remove unread files."""
@@ -162,9 +161,9 @@ class Commits:
         transaction.epoch, transaction.ignored, transaction.changes = number, ignored, MappingProxyType(changed)
         session.system.add(statistics)
 
-    def log_event(self, sync: bool, *event, values: Values | None = None) -> None:
-        """Append a change of registered rules or of a named subscription to the log, if the session has a directory. sync,
-        event, values: see `Directory.append_event`."""
+    def log_event(self, *event, sync: bool = False, values: Values | None = None) -> None:
+        """Append a change of registered rules or of a named subscription to the log, if the session has a directory. event,
+        sync, values: see `Directory.append_event`."""
         if self.directory:
             self.directory.append_event(self.epochs[0].number, values, self._session.turns.add_undo, sync, *event)
 

@@ -54,7 +54,8 @@ class TablesOnDemand(dict):
 @dataclass(eq=False)
 class View:
     """The interface of a `Result` that an `Answer` reads, for relations of a session.
-    lasting: the answer can be read after the session is closed. own: symbols and records in place of the session's."""
+    lasting: the answer can be read after the session is closed. trace: empty, as a session records no runs.
+    own: symbols and records in place of the session's."""
 
     relations: dict[str, Relation]
     database: EpochDatabase
@@ -167,6 +168,7 @@ class Epoch(Relations):
             return reasons(self.session, relation, parameters, self)
         if relation in self.session:
             self.check(relation)
+            # If no relation has a number of its own, an epoch is retained with all of its relations or not at all.
             for name in self.session.registry.needed_for_proofs(relation) if self.session.commits.retention.by_name else ():
                 self.check_retained(name)
         return nullcontext(self.proofs)
@@ -199,7 +201,7 @@ class Changes(Answer):
     def __init__(self, session, relation: Relation, change: AnyChange):
         """relation: without the column `diff`, which is appended here; change: in this process or on the partitions."""
         diff, names = DIFF, {name for name, _ in relation.attributes}
-        while diff in names:
+        while diff in names:  # an attribute of the relation has the name already
             diff += "_"
         relations = {relation.name: replace(relation, attributes=(*relation.attributes, (diff, SIGN)))}
         if isinstance(change, SpreadChange):

@@ -32,7 +32,7 @@ class PendingChange:
     and `deleted` many at a time: 100 ns a tuple.
 
     >>> pending = PendingChange(Table(1))
-    >>> pending.add(True, np.array([[1, 2]])); pending.add(False, np.array([[2, 3]]))
+    >>> pending.add(insert=True, columns=np.array([[1, 2]])); pending.add(insert=False, columns=np.array([[2, 3]]))
     >>> change, ignored = pending.net()
     >>> change.born.column(0).tolist(), change.lost.size, ignored
     ([1], 0, 2)

@@ -82,7 +82,7 @@ class Follower:
                 if not committed and (self._batches.ended or self._stopped.wait(self.seconds)):
                     break
         except Exception as error:
-            if not self.session.closed:
+            if not self.session.closed:  # after that, the error is that it is closed
                 self.error = error
                 log.error("%s is not followed any more: %s", self.source, error)
         finally:
@@ -168,7 +168,7 @@ class Follower:
 
     def __exit__(self, kind, *_) -> None:
         self.end()
-        if kind is None and self.error is not None:
+        if kind is None and self.error is not None:  # an exception of the block comes first
             raise self.error
 
     def __repr__(self) -> str:
@@ -227,7 +227,7 @@ class _GrowingFile(_Reader):
             while rows := _whole_rows(stream.read(MAX_BATCH_BYTES), self.form.rfc4180):
                 begin, position = position, position + len(rows)
                 yield (name, position), partial(self._parse, rows, begin)
-                stream.seek(position)
+                stream.seek(position)  # the beginning of the next row was read, too
 
     def _parse(self, rows: bytes, begin: int, values) -> np.ndarray:
         """Parse the rows that begin at a position. The lines before them are counted only for an error."""
@@ -315,7 +315,7 @@ def _whole_rows(data: bytes, quoted: bool) -> bytes:
     end = data.rfind(b"\n") + 1
     if quoted and end:
         text = np.frombuffer(data, np.uint8)
-        in_quotes = np.bitwise_xor.accumulate(text == ord('"'))
+        in_quotes = np.bitwise_xor.accumulate(text == ord('"'))  # a doubled quote ends quotes and begins them again
         ends = np.flatnonzero((text == ord("\n")) & ~in_quotes)
         end = int(ends[-1]) + 1 if ends.size else 0
     if not end and len(data) >= MAX_BATCH_BYTES:

@@ -61,7 +61,7 @@ class RecordPattern:
         if self.tag is None:
             return matches, values.fields(ids[matches], self.width)
         tags, payloads = branches.tags_and_payloads(ids[matches], values)
-        matches[matches] = tags == self.tag
+        matches[matches] = tags == self.tag  # of the records that are not nil
         return matches, branches.fields(payloads[tags == self.tag], self.width, values)
 
 
@@ -286,7 +286,7 @@ def answers_to_atom(session: Any, atom: syntax.Atom, text: str, parameters: dict
         with session.in_turn():
             if not parameters and session.registry.demand.definition(name):
                 query = query_of(atom, {name: session.registry.relation(name)}, types, values)
-                if query.terms.constants:
+                if query.terms.constants:  # a rule with the query as its body asks for these tuples only
                     with session.registry.registered_body(text) as body, session.registry.contents_of(body, {}) as (_, table):
                         return answer_of(session, query.answer_relation, partial(columns_of, table))
             with session.registry.contents_of(name, parameters, owner) as (relation, table):

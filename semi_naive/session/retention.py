@@ -41,7 +41,7 @@ class Retention:
         """Return the epochs that remain when another one becomes the last, each with the relations that are retained. durable:
         the oldest one has all relations in `whole`, as the next snapshot contains it."""
         remaining = list(epochs[: self.longest])
-        for age in {number + 1 for number in (self.others, *self.by_name.values())}:
+        for age in {number + 1 for number in (self.others, *self.by_name.values())}:  # at which some relation drops out
             if age <= len(remaining):
                 remaining[age - 1] = self._retained(remaining[age - 1], age, durable)
         return tuple(remaining)

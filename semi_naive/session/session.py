@@ -189,8 +189,8 @@ class Session(Relations):
         if self.turns.is_mine:
             raise ValueError("a transaction is open in this thread, or a subscription begins: let it end first")
         self.turns.take(turn)
-        self.check_open()
-        turn.undo.append(partial(self.upkeep.values.back_to, self.upkeep.values.mark()))
+        self.check_open()  # it may have been closed while this thread was waiting
+        turn.undo.append(partial(self.upkeep.values.back_to, self.upkeep.values.mark()))  # forgets new symbols and records
 
     @contextmanager
     def in_turn(self) -> Iterator[None]:

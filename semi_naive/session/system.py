@@ -83,7 +83,7 @@ class System:
 
     def __init__(self, session: Any):
         self._session = session
-        self.epochs: deque[EpochStatistics] = deque(maxlen=MAX_EPOCHS)
+        self.epochs: deque[EpochStatistics] = deque(maxlen=MAX_EPOCHS)  # the last one last
         self.work: deque[tuple] = deque(maxlen=MAX_WORK_TUPLES)  # the tuples of sys.work
 
     def table(

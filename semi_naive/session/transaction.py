@@ -55,8 +55,8 @@ class Turns:
     """The turns of one session. The open turn has the only token; it is in a queue while no turn is open."""
 
     def __init__(self) -> None:
-        self._free: SimpleQueue[bool] = SimpleQueue()
-        self._free.put(True)
+        self._free: SimpleQueue[bool] = SimpleQueue()  # has the token while no turn is open
+        self._free.put(True)  # the token, whose value does not matter
         self.last: Turn | None = None  # the last turn, until it is settled
 
     @property
@@ -149,13 +149,14 @@ class _Exit:
         if transaction is None:
             return _exit
         exit_method, proxy = partial(_exit, transaction), weakref.proxy(transaction)
-        if not transaction._open:
+        if not transaction._open:  # a `with` statement gets `__exit__` before it calls `__enter__`
             transaction._exit_ref = weakref.ref(exit_method, lambda _: proxy._session.turns.release(proxy._turn))
         return exit_method
 
 
 def _exit(transaction: Transaction, kind, error, trace) -> None:
-    """End a transaction at the end of its `with` block: commit it, or roll it back after an exception."""
+    """End a transaction at the end of its `with` block: commit it, or roll it back after an exception. In a fork, where that is
+    an error, an exception of the block is not replaced by this error."""
     if transaction._open and not (error is not None and transaction._session.is_foreign):
         transaction._session.commits.end_transaction(transaction._turn, transaction, error is not None)
     transaction._exit_ref = None
@@ -179,7 +180,7 @@ class Transaction:
         self._exit_ref: weakref.ref | None = None  # see `_Exit`
         self.pending: dict[str, PendingChange] = {}  # by relation
         self.batch: tuple[str, int] | None = None  # (stream name, batch id) when a streaming sink commits
-        self.epoch: int | None = None
+        self.epoch: int | None = None  # set by the commit, as the next two: see `Transaction`
         self.ignored = 0
         self.changes: MappingProxyType[str, Changes] = MappingProxyType({})
 
@@ -188,13 +189,13 @@ class Transaction:
         if key := self._session.declared_keys.get(relation):
             return self.upsert(relation, rows, key)
         pending, columns = self._pending(relation), self._columns(relation, rows)
-        pending.add(True, columns)
+        pending.add(insert=True, columns=columns)
 
     def delete(self, relation: str, rows: Any) -> None:
         """Delete facts. A tuple that rules derive as well remains. Raises BadInput for facts in the program's text."""
         pending, columns = self._pending(relation), self._columns(relation, rows)
         self._check_deletable(relation, columns)
-        pending.add(False, columns)
+        pending.add(insert=False, columns=columns)
 
     def upsert(self, relation: str, rows: Any, key: Iterable[str]) -> None:
         """Insert facts, and delete the other facts with the same values in the attributes `key`. Of several rows with the same
@@ -205,8 +206,8 @@ class Transaction:
         replaced, written = pending.replaced(columns, places), self._session.upkeep.relations.facts.written.get(relation)
         if written is not None:
             self._check_deletable(relation, columns_of(same_key(written, columns, places)))
-        pending.add(False, columns_of(replaced))
-        pending.add(True, columns)
+        pending.add(insert=False, columns=columns_of(replaced))
+        pending.add(insert=True, columns=columns)
 
     def clear(self, relation: str) -> None:
         """Delete all facts of the relation, except for those in the program's text."""

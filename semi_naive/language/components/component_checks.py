@@ -55,7 +55,7 @@ class _Check:
 
     def reference(self, name: str, arguments: tuple[str, ...], span: Span, scope: Component | None, binding: Binding):
         """Report a reference to an undefined component, or with a wrong number of parameters."""
-        if name in binding:
+        if name in binding:  # a parameter: its component is known, and checked, only in an instance
             return
         component = self.scopes.find(name, scope, binding)
         if component is None:

@@ -50,7 +50,7 @@ class Scopes:
                 return None
             searched.add(id(scope))
             found = _component_named(parts(scope, Component), name)
-            for base, _ in scope.bases if found is None else ():
+            for base, _ in scope.bases if found is None else ():  # with copies of `searched`: what one base searches, all may
                 inherited = self._find(binding.get(base, base), self.around(scope), binding, set(searched))
                 if inherited is not None and id(inherited) not in searched:
                     found = self._find(name, inherited, binding, set(searched))

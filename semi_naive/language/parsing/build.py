@@ -29,7 +29,8 @@ class StatementBuilder(Reduce):
 
     # -- types
 
-    subtype, sum_type, lattice = of_fields(syntax.SubtypeDecl), of_fields(syntax.SumDecl, 1), of_fields(syntax.Lattice, 1)
+    subtype = of_fields(syntax.SubtypeDecl)
+    sum_type, lattice = of_fields(syntax.SumDecl, own=1), of_fields(syntax.Lattice, own=1)
 
     @worded
     def old_type(self, span, keyword, name):
@@ -80,7 +81,7 @@ class StatementBuilder(Reduce):
         fields = next((child for child in rest if isinstance(child, list)), ())
         words = [child for child in rest if isinstance(child, Token) and child.type == "WORD"]
         qualifiers, spans = self._qualifiers(words), self._type_spans(fields)
-        lattices = tuple(place for place, (_, _, *lattice_span) in enumerate(fields) if lattice_span)
+        lattices = tuple(place for place, (_, _, *lattice_span) in enumerate(fields) if lattice_span)  # see `lattice_field`
         choice = next((child for child in rest if isinstance(child, syntax.ChoiceDomain)), syntax.NO_CHOICE)
         for word in words:
             if word in IO_QUALIFIERS:
@@ -200,7 +201,7 @@ class StatementBuilder(Reduce):
 
     @worded
     def subsumption(self, _span, worse, _less, better, _if, body, dot, *_plan):
-        self._check_aggregates([])
+        self._check_aggregates(heads=[])  # a compared tuple may not aggregate
         return syntax.Clause((worse,), body, span=self.between([worse, dot]), dominating=better)
 
     def _check_aggregates(self, heads):

@@ -13,7 +13,7 @@ from semi_naive.ra.values.kinds import MAX_INTEGER_DIGITS
 class TermBuilder(Reduce):
     """One method for each rule of the grammar below a clause. For its arguments see `build.StatementBuilder`."""
 
-    either, both = of_fields(syntax.Or, 0), of_fields(syntax.And, 0)
+    either, both = of_fields(syntax.Or, own=0), of_fields(syntax.And, own=0)
     negation, atom = of_fields(syntax.Negation), of_fields(syntax.Atom)
 
     @node
@@ -49,7 +49,7 @@ class TermBuilder(Reduce):
 
     @worded
     def prefix(self, span, op, value):
-        """Build a unary operator; a sign becomes a part of its number."""
+        """Build a unary operator; a sign becomes a part of its number, but of several signs only the last one."""
         if op != "-":
             return Functor(str(op), (value,), span=span)
         if isinstance(value, Number) and value.value >= 0:

@@ -62,7 +62,7 @@ def tokens(text: str) -> list[list[Lexeme]]:
         if text[position] == "#":
             match = re.compile(r"(?:\\\n|[^\n])*").match(text, position)
             assert match is not None
-            lines[-1].append(Lexeme("marker", match[0].rstrip(), False))
+            lines[-1].append(Lexeme("marker", match[0].rstrip()))
             position, glued = match.end(), False
             continue
         match = TOKEN.match(text, position)
@@ -109,7 +109,7 @@ def formatted(text: str) -> str:
     has_line_macro = any(token.text == "__LINE__" for line in lines for token in line)  # its value is the number of its line
     out_lines: list[str] = []
     for line in lines:
-        if line or has_line_macro or out_lines and out_lines[-1]:
+        if line or has_line_macro or out_lines and out_lines[-1]:  # of several empty lines the first is kept
             out_lines += state.laid_out(line, not has_line_macro)
     while out_lines and not out_lines[-1]:
         out_lines.pop()
@@ -149,9 +149,9 @@ class _State:
             return [line[0].text]
         if self._begins(line[0], line[1] if len(line) > 1 else NOTHING):
             self._end()
-        indent, whole = INDENT * self._indent(line[0]), not self.begun
+        indent, whole = INDENT * self._indent(line[0]), not self.begun  # whole: no statement goes on from the line before
         parts: list[tuple[str, str]] = []  # each token with the space before it
-        ends: list[int] = []  # positions at which the line may be broken
+        ends: list[int] = []  # positions at which the line may be broken: after :-, and then after , and ; outside of brackets
         for place, (token, after) in enumerate(zip(line, [*line[1:], NOTHING], strict=True)):
             space = self._space(token) if place else ""
             self._take(token, after)
@@ -172,6 +172,7 @@ class _State:
             return False
         if token.kind == "directive":
             return True
+        # True if the directive may end here; .once is complete without a name.
         complete = self.before.text not in UNFINISHED and self.before.kind != "directive" or self.directive == ".once"
         return complete and token.kind == "word" and token.text != "choice-domain" and after.text == "("
 
@@ -206,6 +207,7 @@ class _State:
             if self.brackets.pop() == "block":
                 self._end()
         elif text == "." and self.clause and not self.inside:
+            # A dot directly before a name may belong to a qualified one, as in `a .b(x)`; behind an argument list it cannot.
             if after.kind != "word" or not after.glued or self.before.text == ")":
                 self._end()
 

@@ -65,7 +65,7 @@ class Macros(pcpp.Preprocessor):
         macros = getattr(token, "expanded_from", ())
         column = self._line(source, line).find(macros[-1] if macros else value, start)
         column = start if column < 0 else column
-        self.last = (source, line, column if macros else column + len(value))
+        self.last = (source, line, column if macros else column + len(value))  # further tokens of a macro have its place, too
         file, line = self._reported(source, line)
         self.out.append(value, file, line, column + 1)
 

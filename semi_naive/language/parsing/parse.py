@@ -88,7 +88,7 @@ class Parser:
     def feed(self, token: Token) -> list | None:
         """Reduce, and shift a token. After the last token, return the statements. Raises _Unexpected."""
         states, passing, stack, values, kind = self.tables.states, self.passing, self.stack, self.values, token.type
-        before: tuple[Sequence, ...] = ()
+        before: tuple[Sequence, ...] = ()  # copies of the stacks, made before the first reduction
         while True:  # half of the time of a parse
             action = states[stack[-1]].get(kind)
             if action is None:
@@ -114,7 +114,8 @@ class Parser:
 
     def accepts(self) -> set[str]:
         """Return the terminals that may come next."""
-        return {kind for kind in self.tables.states[self.stack[-1]] if kind.isupper() and self._shifts(kind)}
+        kinds = self.tables.states[self.stack[-1]]
+        return {kind for kind in kinds if kind.isupper() and self._shifts(kind)}  # rules have names in small letters
 
     def _shifts(self, kind: str) -> bool:
         """True if reductions lead to a state that shifts a terminal."""

@@ -26,12 +26,12 @@ def preprocess(
 
 
 class Preprocessed:
-    """A program's text, assembled from its files. text: the whole program; texts: the text of each file, for messages."""
+    """A program's text, assembled from its files."""
 
     def __init__(self, file: str, include_dirs: list[str], defines: Mapping, sandbox: Sandbox | None):
         self.include_dirs, self.defines, self.sandbox = include_dirs, defines, sandbox
-        self.text = Text(file)
-        self.texts: dict[str, str] = {}
+        self.text = Text(file)  # the whole program
+        self.texts: dict[str, str] = {}  # the text of each file, for messages
         self.problems: list[Problem] = []
         self.files = 0  # the number of included files
         self.open: list[str] = []  # the files that are being included, the innermost last

@@ -45,17 +45,17 @@ def _numeric(typing, arg: syntax.Node) -> bool:
 
 
 class BestValueUses:
-    """The uses of the recursion's best values in the body and the head of one clause. ops, group: see `lattice_problems`.
-
-    atoms: the atoms of its body with best values; values: the atom of each variable in their last columns; signs: 1 for a
-    variable that improves by growing, -1 for one that improves by shrinking. Other variables do not depend on best values."""
+    """The uses of the recursion's best values in the body and the head of one clause."""
 
     def __init__(self, typing: Typing, ops: dict[str, str], group: Set[str]):
+        """ops, group: see `lattice_problems`."""
         self.single, self.typing = typing.single, typing
         self.ops = {name: op for name, op in ops.items() if name in group}
         atoms = [literal for literal in self.single.body if isinstance(literal, syntax.Atom)]
-        self.atoms = [atom for atom in atoms if atom.relation in self.ops and atom.args]
+        self.atoms = [atom for atom in atoms if atom.relation in self.ops and atom.args]  # those with best values
+        # The atom of each variable that is a best value.
         self.values = {atom.args[-1].name: atom for atom in self.atoms if isinstance(atom.args[-1], syntax.Variable)}
+        # 1 for a variable that improves by growing, -1 by shrinking, None if neither; others do not depend on best values.
         self.signs: dict[str, int | None] = {n: _BETTER[self.ops[atom.relation]] for n, atom in self.values.items()}
         self.definitions: set[int] = set()  # ids of the equalities that define variables by best values
 
@@ -170,7 +170,7 @@ class BestValueUses:
         for operand, factor in ((0, 1), (1, 0)):
             constant = node.args[factor]
             is_scale = isinstance(constant, syntax.Number) and constant.value >= 0
-            if signs[factor] == _FREE and is_scale and (node.name == "*" or factor == 1):
+            if signs[factor] == _FREE and is_scale and (node.name == "*" or factor == 1):  # of a quotient, the divisor only
                 return signs[operand]
         return _MIXED
 

@@ -133,14 +133,14 @@ class Head:
 
 
 class AggregatedRelation:
-    """A relation that is aggregated in heads; it turns its heads into rules. extra: further relations that the rules need."""
+    """A relation that is aggregated in heads; it turns its heads into rules."""
 
     def __init__(self, relation: ir.Relation, ops: Ops, heads: list[Head]):
         self.relation, self.ops, self.heads = relation, ops, heads
         self.types = [type_ for _, type_ in relation.attributes]
         self.key_types = [type_ for column, type_ in enumerate(self.types) if column not in ops]
-        self.extra: dict[str, ir.Relation] = {}
-        self._numbers = count(1)
+        self.extra: dict[str, ir.Relation] = {}  # further relations that the rules need
+        self._numbers = count(1)  # of new variables
 
     def rules(self) -> list[ir.Rule]:
         """Return the rules that derive the relation."""
@@ -228,7 +228,7 @@ class AggregatedRelation:
         arguments = {column: (value,) for column, value in zip(self.ops, values, strict=True)}
         text = f"{self.relation.name.partition('@')[0]}: what its rules without aggregates say"
         rule = ir.Rule(ir.Atom(name, ()), (ir.Atom(name, tuple(variables)),), span=self.relation.span, text=text)
-        return Head(rule, tuple(key), arguments, True)
+        return Head(rule, tuple(key), arguments, aggregates=True)
 
     def _part(self, number: int, head: Head) -> Iterator[ir.Rule]:
         """Yield the rule that makes one part, after the rules that collect the values to be counted. number: 0 for the part of
@@ -276,7 +276,7 @@ class AggregatedRelation:
             size = ir.Call("to_float", (counted.result,), ir.Kind.FLOAT)
             return ir.Call("/", (folded.result, size), ir.Kind.FLOAT)
         if op == "count" and self._name(f"values{column}") in self.extra:
-            body.append(counted := self._counted(column, key))
+            body.append(counted := self._counted(column, key))  # to which the numbers of h@given are added
             return ir.Call("+", (folded.result, counted.result), ir.Kind.NUMBER)
         return folded.result
 

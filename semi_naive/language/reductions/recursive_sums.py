@@ -95,6 +95,7 @@ class RecursiveSums:
         body, bound = _bound([*body, *equations], values)
         if unbound := [term for term in key if isinstance(term, ir.Var) and term.name not in bound]:
             shown = unbound[0].name.split("@")[0]
+            # A name with a dot is of a variable that the program does not have.
             message = f"The key of {name} depends on an aggregated value" + f", by {shown}" * ("." not in shown)
             hint = "keys are derived before values: compute it from relations that this recursion does not aggregate"
             self.problems.append(Problem(message, rule.span or NOWHERE, hint))
@@ -118,6 +119,7 @@ class RecursiveSums:
             if isinstance(literal, ir.Atom) and literal.relation in self.group:
                 ops = self.ops[literal.relation]
                 columns = enumerate(zip(literal.args, self.declared[literal.relation].kinds, strict=True))
+                # The heads of the rules of `needs` have all columns of a key, so `_` becomes a variable.
                 key = (
                     ir.Var(f"any@k{number}_{place}_{column}", kind) if isinstance(arg, ir.Wild) else arg
                     for column, (arg, kind) in columns
@@ -131,8 +133,9 @@ class RecursiveSums:
 
 
 def _bound(body: list, values: set[str]) -> tuple[list, set[str]]:
-    """Return (a body without the literals whose variables are no longer bound, the variables that are still bound). values: the
-    variables of recursive values that were removed from the body."""
+    """Return (a body without the literals whose variables are no longer bound, the variables that are still bound). Without
+    these literals the rules of keys derive a superset: a round finds no value for the other keys, and a cycle among them is an
+    error, too. values: the variables of recursive values that were removed from the body."""
     bound = {name for atom in rewrite.positive_atoms(body) for arg in atom.args for name in rewrite.variables_bound_by(arg)}
     while new := {name for literal in body for name in _newly_bound(literal, bound, values)} - bound:
         bound |= new
@@ -140,6 +143,7 @@ def _bound(body: list, values: set[str]) -> tuple[list, set[str]]:
     for literal in body:
         unbound = _required_variables(literal, values) - bound
         if isinstance(literal, ir.Atom):
+            # An argument that is computed from values matches anything.
             args = (ir.Wild() if rewrite.variables_of(arg).keys() & unbound else arg for arg in literal.args)
             kept.append(replace(literal, args=tuple(args)))
         elif not unbound:

@@ -77,17 +77,19 @@ def subsumed_lattices(
         monotone = {name: op for name, op in kept.items() if _is_monotone(typings, ops | kept, kept, group(name))}
         if monotone == kept:
             return kept
-        kept = monotone
+        kept = monotone  # the others are examined again, as the subsumptive clauses of those left out count now
 
 
 def _kept_extreme(clause: syntax.Clause) -> str:
     """Return min or max if the clause compares two tuples by the last attribute, and they agree in all others; else ""."""
     (worse, better), body = (atom.args for atom in clause.compared), clause.body
     names = {arg.name for arg in (*worse, *better[-1:]) if isinstance(arg, syntax.Variable)}
+    # All arguments are variables, and no two are the same: the keys, and the two values.
     if len(worse) != len(better) or len(names) != len(worse) + 1 or worse[:-1] != better[:-1]:
         return ""
     if not isinstance(body, syntax.Constraint) or body.op not in MIRRORED:
         return ""
+    # The comparison of the better value with the worse one.
     op = body.op if body.args == (better[-1], worse[-1]) else MIRRORED[body.op] if body.args == (worse[-1], better[-1]) else ""
     return {"<": "min", ">": "max"}.get(op[:1], "")
 

@@ -107,6 +107,7 @@ def _value_problems(name: str, word: str, value: syntax.Node, env: TypeEnvironme
     if any(isinstance(node, _COMPUTED) for node in walk_all([value])):
         yield Problem(f"{word} of lattice {name}<> is not constant", value.span, f"write one value of type {name}")
         return
+    # Its type is checked as that of a fact of a relation with one attribute.
     relation = syntax.RelationDecl("lattice", ((word, name),), span=value.span)
     head = syntax.Atom("lattice", (value,), span=value.span)
     yield from type_problems(Typing(Single(head, (), syntax.Clause((head,), span=value.span)), env, {"lattice": relation}))
@@ -220,7 +221,7 @@ class _Translation:
                 self._check_grounded(arg)
                 args[place] = self._fresh(arg.span)
                 tests.append(syntax.Constraint("=", (self._glb(type_, args[place], arg), arg), span=arg.span))
-            elif self.occurrences[arg.name] > 1:
+            elif self.occurrences[arg.name] > 1:  # a variable that occurs once is bound to the value itself
                 args[place] = self._fresh(arg.span)
                 _, values = self.meets.setdefault(arg.name, (type_, []))
                 values.append(args[place])

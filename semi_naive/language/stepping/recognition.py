@@ -84,7 +84,7 @@ def _best_component(
     rules = [StepRule(single, Offsets(single), atoms) for single, atoms in zip(singles, atoms_of, strict=True)]
     for columns in _choices(rules, group, relations, env):
         component = StepComponent(columns, rules)
-        if not any(component.before(rule, atom) for rule in rules for atom, _ in rule.atoms):
+        if not any(component.before(rule, atom) for rule in rules for atom, _ in rule.atoms):  # each is 0 or unknown (None)
             continue
         violations = list(Violations(component, relations, env, source).all())
         if not violations:

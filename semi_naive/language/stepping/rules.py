@@ -68,7 +68,7 @@ def _declarations(component: StepComponent, relations: syntax.Relations) -> synt
         without_step = replace(node, attributes=_without(node.attributes, column), spans=())
         for before in range(component.oldest + 1):
             declared[one_step_of(name, before)] = replace(without_step, name=one_step_of(name, before))
-        choice = relations[name].choice
+        choice = relations[name].choice  # of the evaluated step alone: earlier steps have been chosen from
         keys = tuple(tuple(part for part in key if part != attribute) for key in choice.keys)
         declared[one_step_of(name, 0)] = replace(declared[one_step_of(name, 0)], choice=replace(choice, keys=keys))
         if any(rule.single.fact for rule in component.rules if rule.single.head.relation == name):
@@ -126,7 +126,7 @@ def _step_literals(component: StepComponent, rule: StepRule, parts: list) -> lis
     parts: the head and the body of the clause."""
     term, (root, number) = component.step_of_head(rule)
     span, relation = term.span, step_of(component)
-    if root is None:
+    if root is None:  # the head is of one step only, a number
         return [syntax.Atom(relation, (syntax.Number(number, span=span),), span=span)]
     used = sorted(set().union(*map(variable_names, parts)) & rule.offsets.names(root))
     before = {name: rule.offsets.between(term, syntax.Variable(name)) or 0 for name in used}

@@ -82,7 +82,7 @@ class Violations:
             elif before < 0:
                 hint = f"write {head.relation}(k, …) or {head.relation}(k + 1, …) :- {name}(k, …)"
                 yield self._problem(f"the rule reads a later step of {name} than it makes of {head.relation}", atom.span, hint)
-        nearest = min((before or 0 for before in distances), default=0)
+        nearest = min((before or 0 for before in distances), default=0)  # unknown ones have been reported
         if nearest > 1:
             atom, _ = rule.atoms[distances.index(nearest)]
             hint = f"write {head.relation}(k + 1, …) :- {atom.relation}(k, …); a rule may read older steps besides"

@@ -56,21 +56,21 @@ def _without_aggregates(head: syntax.Atom) -> syntax.Atom:
 
 
 class Typing:
-    """The inferred types of one clause. beside: further heads, negated, that constrain its variables.
-
-    possible: the names of the possible types of an expression, by its `key`; ANY if it is missing; empty for a clash."""
+    """The inferred types of one clause."""
 
     def __init__(
         self, single: Single, environment: TypeEnvironment, relations: syntax.Relations, beside: Sequence[syntax.Negation] = ()
     ):
+        """beside: further heads, negated, that constrain its variables."""
         self.single, self.env, self.relations = single, environment, relations
         self.nodes = single.nodes
-        self.negated = {id(node.body) for node in (*single.of(syntax.Negation), *beside)}
+        self.negated = {id(node.body) for node in (*single.of(syntax.Negation), *beside)}  # ids of atoms, heads included
+        # The names of the possible types of an expression, by its `key`: ANY if it is missing, none for a clash.
         self.possible: dict[Key, Types] = {}
         self.overloads: dict[int, Overload] = {}  # the chosen overload of each functor, by id
         self.numbers: dict[int, Kind] = {}  # the chosen kind of each numeric constant, by id
         self._functors: list[syntax.Functor] = []  # those with overloads
-        self._numbers: list[syntax.Number] = []
+        self._numbers: list[syntax.Number] = []  # these and the strings are filled by the restrictions below
         self._strings: list[syntax.String] = []
         constraints: list[NarrowsTypes] = []
         for node in (*self.nodes, *walk_all(beside)):

@@ -42,7 +42,7 @@ def _clash(typing: Typing, variable: syntax.Variable) -> Problem:
     """Return the problem of a variable without a possible type."""
     notes = []
     for node in typing.nodes:
-        if isinstance(node, syntax.Atom) and id(node) not in typing.negated:
+        if isinstance(node, syntax.Atom) and id(node) not in typing.negated:  # elsewhere a type of the same kind suffices
             for arg, _, type_name in typing.attributes(node):
                 if arg == variable:
                     notes.append((f"{written_name(variable.name)} should be a subtype of {type_name}", node.span))
@@ -193,7 +193,7 @@ def _functor(typing: Typing, node: syntax.Functor) -> Iterator[Problem]:
         yield Problem("count in a head is a number or an unsigned", node.span, hint)
     elif node.name in OVERLOADS:
         yield from functor_problems(typing, node)
-    elif node.name not in ("sum", "count", "mean"):  # `best_values` checks these
+    elif node.name not in ("sum", "count", "mean"):  # which aggregate in heads
         yield Problem(f"Undefined functor {node.name}", node.span, "functors are: " + ", ".join(sorted(OVERLOADS)))
 
 

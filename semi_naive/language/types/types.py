@@ -45,7 +45,7 @@ class TypeEnvironment:
         self._declared |= {name: syntax.SubtypeDecl(name, Kind.NUMBER.value) for name in sorted(self._encoded)}
         # The types whose constants are strings. Without them in declarations, a string is a symbol.
         self.of_strings = self._encoded & named | {CONSTANT[Kind.SYMBOL]}
-        self._known = dict.fromkeys([*CONSTANT.values(), *PREDEFINED])
+        self._known = dict.fromkeys([*CONSTANT.values(), *PREDEFINED])  # an ordered set: types without errors in definitions
         parts = {name: _component_types(declaration) for name, declaration in self._declared.items()}
         self._known.update(dict.fromkeys(self._sound(parts)))
         for declaration in self._declared.values():

@@ -43,6 +43,7 @@ def _undeclared_atoms(source: syntax.SourceProgram) -> dict[str, syntax.Atom]:
     """Return the most informative atom of each undeclared relation: its first head, else its first occurrence."""
     declared = {node.name for node in source.of(syntax.RelationDecl)}
     atoms = [node for clause in source.of(syntax.Clause) for node in walk_all(clause.parts) if isinstance(node, syntax.Atom)]
+    # A dotted name is that of a relation in an instance of a component.
     names = {atom.relation: None for atom in atoms if atom.relation not in declared and "." not in atom.relation}
     first_atoms, heads = {atom.relation: atom for atom in reversed(atoms)}, _heads(source)
     return {name: heads.get(name) or first_atoms[name] for name in names}
@@ -135,7 +136,7 @@ def _outputs(source: syntax.SourceProgram) -> list[syntax.Directive]:
     read = {
         node.relation
         for clause in clauses
-        for node in walk_all(clause.parts[len(clause.heads) :])
+        for node in walk_all(clause.parts[len(clause.heads) :])  # the parts after the heads
         if isinstance(node, syntax.Atom) and node.relation not in {head.relation for head in clause.heads}
     }
     outputs = [name for name in heads if name not in read] or heads[-1:]

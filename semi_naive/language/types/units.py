@@ -49,12 +49,15 @@ def unit(typing: Typing, node: syntax.Node) -> Kind | None:
         return None
     (name,) = types
     encoded = typing.env.encoded_as(name)
+    # A variable that only arithmetic binds has the type of constants, which `env` does not contain. A functor such as max(d, e)
+    # has the type of the place where it stands, which says nothing about d and e.
     return encoded or (Kind.NUMBER if name in typing.env and not isinstance(node, syntax.Functor) else None)
 
 
 def functor_problems(typing: Typing, node: syntax.Functor) -> Iterator[Problem]:
     """Yield the problem of a functor whose arguments count different things, or not what it takes."""
     units = [unit(typing, arg) for arg in node.args]
+    # A symbol is no number, but the text of a date, say.
     if node.name in TAKES and units[0] not in (None, *TAKES[node.name]) and typing.kind(node.args[0]) == Kind.NUMBER:
         takes = " or ".join(f"a {kind}" for kind in TAKES[node.name])
         hint = f"it takes {takes}; as(…, {TAKES[node.name][0]}) converts a number"

@@ -64,7 +64,8 @@ if TYPE_CHECKING:
 
 MIN_LOG_BYTES = 4 << 20  # a snapshot is due when the log exceeds this and half of the last snapshot
 Batch = tuple[str, int]  # (stream, number)
-WrittenBlocks = dict[int, tuple[Block, list[dict]]]  # by the block's `id`: the block, and the manifest's records of its runs
+# By the block's `id`: the block, which is kept alive so that no other one gets its id, and the manifest's records of its runs.
+WrittenBlocks = dict[int, tuple[Block, list[dict]]]
 AddUndo = Callable[[Callable[[], object]], None]  # registers a step that reverts a change if the transaction fails
 ADVICE = "restore all of the directory from a copy, or remove it to begin anew"
 OTHER_VERSION_ADVICE = "read its relations with that version, and begin a new directory with them as facts"
@@ -110,7 +111,7 @@ class Directory:
         self._file_lock = contextlib.ExitStack()
         try:
             with deferred():
-                locked_by_us = self._file_lock.enter_context(exclusive(self.path / "lock", 0))
+                locked_by_us = self._file_lock.enter_context(exclusive(self.path / "lock", patience=0))
             if not locked_by_us:
                 raise StateUnusable(f"{self.path} is in use: another process has its session, or files cannot be locked there")
             self.manifest = self.files.manifest()
@@ -217,7 +218,7 @@ class Directory:
             manifest = self.files.manifest()
             if manifest is not None and manifest["snapshot"] == self.unfinished.log.identity.snapshot:
                 self._use_snapshot(self.unfinished)
-                self.repeated_bytes = self.unfinished.log.size
+                self.repeated_bytes = self.unfinished.log.size  # all of its records so far were in the old log
             else:
                 self.unfinished.log.close()
             self._remove_old_logs()
@@ -309,6 +310,7 @@ class Directory:
         self._use_snapshot(WrittenSnapshot(log, self.blocks, self.lexicon_files, self.lexicon_sizes))
         self._remove_old_logs()
         transactions = [transaction_of_record(epoch, arrays, upkeep.relations.facts.given) for epoch, arrays in changes]
+        # The first retained epoch is that of the last transaction that is summed up, or of the snapshot.
         first = transactions[summed - 1] if summed else LoggedTransaction(manifest["epoch"], manifest.get("time"), {})
         return [replace(first, net=net), *transactions[summed:]], tables
 
@@ -345,7 +347,7 @@ class Directory:
                 facts.given[name] = table
         for name in changeable - facts.given.keys():
             facts.given[name] = Table(upkeep.program.relations[name].arity)
-        if summed < len(logged):
+        if summed < len(logged):  # so far, `net` has the changes of all transactions, for the check above
             net = {name: change for name, change in net_changes(logged[:summed], given).items() if name in facts.given}
         return net
 

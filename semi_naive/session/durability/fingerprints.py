@@ -15,7 +15,7 @@ def fingerprints(upkeep: Any) -> dict[str, str]:
     types, the rules, the names of its inputs, and the hashes of the relations that the rules read."""
     relations = upkeep.program.relations
     hashes: dict[str, str] = {}
-    for stratum in upkeep.run.compiled.strata:
+    for stratum in upkeep.run.compiled.strata:  # each follows those that it reads
         tuple_types = {name: tuple_type(relations[name], upkeep.program.types) for name in sorted(stratum.relations)}
         below = {name: hashes[name] for name in sorted(stratum.reads - set(stratum.relations))}
         changeable = sorted(upkeep.relations.facts.given.keys() & tuple_types.keys())

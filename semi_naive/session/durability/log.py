@@ -92,7 +92,7 @@ class Log:
             if self._failure:
                 raise OSError(f"{self.path} takes no more records, as it could not be written: {self._failure}")
             try:
-                self._torn = True
+                self._torn = True  # until all of the record is in the file
                 _write(self._file, record, self.size)
                 self._unsynced = True
                 if sync and not self.sync_seconds:
@@ -193,7 +193,7 @@ def _read_record(file: BinaryIO, size: int, seed: int) -> tuple[int, dict[str, n
     if header is None:
         return None
     epoch, length, checksum = header
-    if length + len(END) > size - file.tell():
+    if length + len(END) > size - file.tell():  # unfinished, as the header is whole
         return None
     body, end = file.read(length), file.read(len(END))
     return (epoch, unpack_arrays(body)) if end == END and zlib.crc32(body) == checksum else None
@@ -212,7 +212,7 @@ def _unpack_header(header: bytes, seed: int) -> tuple[int, int, int] | None:
 def _is_unfinished(rest: bytes, begin: int, seed: int) -> bool:
     """True if the rest of a log, from byte `begin` on, can be the result of one unfinished write: the beginning of a record,
     possibly with zeros in place of some sectors. No whole record may follow it."""
-    written = rest.rstrip(b"\0")
+    written = rest.rstrip(b"\0")  # END has no zero, so a whole record keeps all of its bytes
     if not written:  # no sector of the record was written
         return True
     written = rest[: len(written) + -(begin + len(written)) % SECTOR]  # up to the end of the last sector with other bytes

@@ -35,8 +35,8 @@ def net_changes(logged: list[Arrays], given: dict[str, Table]) -> dict[str, Chan
         for name in changed_relations(arrays):
             if name not in pending:
                 pending[name] = PendingChange(given[name])
-            pending[name].add(False, arrays[f"-{name}"])
-            pending[name].add(True, arrays[f"+{name}"])
+            pending[name].add(insert=False, columns=arrays[f"-{name}"])
+            pending[name].add(insert=True, columns=arrays[f"+{name}"])
     changes = {name: relation_pending.net()[0] for name, relation_pending in pending.items()}
     return {name: change for name, change in changes.items() if change.size}
 

@@ -68,10 +68,11 @@ class ContinuedStratum(Partitioned):
         """Protect the runs of the initial relations, which belong to the session."""
         super().__post_init__()
         self.walk = None  # running ahead maintains one index only
-        if not self.cluster.local:
+        if not self.cluster.local:  # inf bytes exceed the budget of a host, so these indexes are partitioned
             self.placing.bytes_of = lambda name: float("inf") if name in self.not_copied else self.database.bytes(name)
         partitions = range(self.partitions)
         initial = self.initial.values()
+        # `_own_runs` leaves them out, so that they are not removed.
         self.initial_paths = {path for relation in initial for number in partitions for path in relation.paths(number)}
 
     def _place(self) -> None:
@@ -114,7 +115,8 @@ class AcrossPartitions:
     guards = lacks_counts = False  # tuples have no ticks, so no guard drops suspects; no counts of aggregates are maintained
 
     def __init__(self, relations: MaterializedRelations, number: int):
-        """Derive the delta rules of a stratum, which can be evaluated on the partitions."""
+        """Derive the delta rules of a stratum, which can be evaluated on the partitions. For the attributes see
+        `DeleteRederive`, which maintains the strata of this process."""
         self.relations, self.run, self.number = relations, relations.run, number
         self.stratum = self.run.strata[number]
         relations_of_stratum = [self.run.program.relations[name] for name in self.stratum.relations]
@@ -196,6 +198,7 @@ class AcrossPartitions:
             copies = {name: remaining(name) for name in deltas.best}
             for name in deltas.best & whole.keys():
                 put(copies[name], name, OnPartitions(replace(rest[name], name=copies[name]), self.run.cluster))
+            # A rule that reads such a relation without any tuples, of which there is no copy, derives nothing.
             starting = [renamed(rule, copies) for rule in starting if not names_read([rule]) & (deltas.best - whole.keys())]
             for name in names:  # the evaluation starts from new explicit facts, and from `rest`
                 table = Table(self.run.program.relations[name].arity)
@@ -289,6 +292,7 @@ class AcrossPartitions:
         added = []
 
         def put(name: str, like: str, contents: Contents) -> None:
+            # Without the lattice, as a temporary relation may have several tuples of one key.
             self.run.program.relations[name] = replace(self.run.program.relations[like], name=name, lattice=None)
             self.run.indexes.arities[name] = self.run.program.relations[like].arity
             self.relations.set_contents(name, contents)

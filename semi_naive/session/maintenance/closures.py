@@ -49,7 +49,8 @@ def may_change_pairs(edges: Table, change: Change, pairs: Table | None) -> bool:
     edge and, without pairs, of each new one."""
     if pairs is not None and not membership(change.born, pairs).all():
         return True
-    return lacks_path(edges, change.lost) or pairs is None and lacks_path(edges, change.born, "full")
+    # "full": without the new edges, which would be paths themselves.
+    return lacks_path(edges, change.lost) or pairs is None and lacks_path(edges, change.born, part="full")
 
 
 def differing(
@@ -120,7 +121,7 @@ class PairDifference:
     def __post_init__(self):
         """Divide the nodes into ranges, in which threads compare rows."""
         domain = self.graphs[0].size - 1
-        self.of_bit = np.ascontiguousarray(self.of_bit[:, self.nodes])
+        self.of_bit = np.ascontiguousarray(self.of_bit[:, self.nodes])  # from now on by bit
         self.cores = 1 if -(-self.nodes.size // 64) * domain < MAX_SINGLE_THREAD_WORDS else self.cores
         pieces = np.linspace(0, domain, (1 if self.cores == 1 else PIECES_PER_THREAD * self.cores) + 1).astype(np.int64)
         self.ranges = list(pairwise(pieces.tolist()))
@@ -154,7 +155,7 @@ class PairDifference:
         """Yield consecutive strips of the rows of bits, before and after the change, of up to max_words words together. A strip
         is (words of a row, two pairs (component of each node, row of each component), its first place in `nodes`)."""
         domain = self.graphs[0].size - 1
-        bits = np.full(domain, -1)
+        bits = np.full(domain, -1)  # the bit of each node; -1: none. Bits outside of a strip are not marked.
         bits[self.nodes] = np.arange(self.nodes.size)
         width = max(1, min(-(-self.nodes.size // 64), max_words // max(1, domain)))
         for begin in range(0, self.nodes.size, 64 * width):
@@ -180,12 +181,12 @@ class PairDifference:
             nodes, begin = nodes_and_begin
             graph.surplus(component, bits, other_component, other_bits, width, *nodes, self.of_node, strip, words, begin)
 
-        deque(in_threads(fill, zip(self.ranges, begins, strict=False), self.cores), 0)
+        deque(in_threads(fill, zip(self.ranges, begins, strict=False), self.cores), 0)  # waits for all of them
         return words
 
 
 def _places(dense: graph.Dense, block: Block) -> np.ndarray:
-    """Return the positions of edges, a block of pairs, among the edges of a graph."""
+    """Return the positions of edges, a block of pairs, among the edges of a graph, which has all of them."""
     x, y = (np.searchsorted(dense.values, column).astype(np.uint64) for column in block.columns())
     return np.searchsorted(dense.words, x << graph.HALF | y)
 

@@ -25,13 +25,13 @@ MAX_COPIED_TUPLES = 1 << 24  # tuples on the partitions, of a stratum and its in
 
 
 class Copies:
-    """The copies of a session. known: for each copied relation the runs that were copied, and the table of their tuples.
-    pending: changes of this transaction that are not yet applied to runs."""
+    """The copies of a session."""
 
     def __init__(self, relations: MaterializedRelations):
         self.relations, self.run = relations, relations.run
+        # For each copied relation the runs that were copied, and the table of their tuples.
         self.known: dict[str, tuple[OnPartitions, Table]] = {}
-        self.pending: dict[str, ChangedRuns] = {}
+        self.pending: dict[str, ChangedRuns] = {}  # changes of this transaction that are not yet applied to runs
 
     def suit(self, stratum: Stratum, fact_changes: FactChanges, changes: AllChanges) -> bool:
         """True if copies maintain a stratum. fact_changes: changes of its explicit facts; changes: those of relations."""
@@ -100,6 +100,7 @@ class Copies:
         contents = self.relations.spread[name]
         copied, table = self.known.get(name, (None, None))
         if table is None or copied is not contents:
+            # The copy is that of the state before this transaction, so the change makes it the current one.
             if change and table is not None and copied is self.relations.before_transaction.spread.get(name):
                 table = grown(table_without(table, change.lost), change.born)
             else:

@@ -135,11 +135,12 @@ class Counts:
             unchanged = tuple(map(Not, atoms_aside))  # keep bindings that no changed tuple of a negated atom affects
             for place, parts in versions(rule, aggregate.reads):
                 if (change := below.get(aggregate.body[place].relation)) and getattr(change, changed_side).size:
-                    key = aggregate.relation, place, *negations
+                    key = aggregate.relation, place, *negations  # `unchanged` depends on the negations that changed
                     body_versions.append(BodyVersion(aggregate.body + unchanged, parts, place, key))
             for number, negation in enumerate(negations):
                 if getattr(below[negation.atom.relation], flipping_side).size:
                     terms = tuple(term for term in negation.atom.args if not isinstance(term, Wild))
+                    # A binding that changed tuples of several negated atoms give is counted once, for the last of these.
                     body = (Atom(_flipping_projection(aggregate, number), terms), *aggregate.body, *unchanged[number + 1 :])
                     key = aggregate.relation, number, negation, *negations
                     body_versions.append(BodyVersion(body, {0: "delta"}, 0, key))
@@ -152,7 +153,7 @@ class Counts:
         before = np.zeros(differences.size, np.int64)
         for block in table.blocks("all", own_order(table.arity)):
             lows, highs = block.ranges(groups, differences.size)
-            present = np.flatnonzero(highs > lows)
+            present = np.flatnonzero(highs > lows)  # a group has one count, in one block; other groups had none: 0
             before[present] = block.column(len(groups), lows[present])
         changed, after = differences != 0, before + differences
         return Change(_block(groups, after, changed & (after != 0)), _block(groups, before, changed & (before != 0)))
@@ -166,7 +167,7 @@ class Counts:
         if not columns:  # no outer variables: all bindings are in one group
             return [], weights.sum(keepdims=True)
         groups = Block.of(columns, weights.size)
-        group_of, _ = groups.ranges(columns, weights.size)
+        group_of, _ = groups.ranges(columns, weights.size)  # the place of each binding's group, where its range begins
         sums = np.zeros(groups.size, np.int64)
         np.add.at(sums, group_of, weights)
         return groups.columns(), sums
@@ -187,7 +188,7 @@ class Counts:
 
         derivations = (Derivation(steps, aggregate.relation, ()) for steps in planned)
         slices = ((plan.steps, batch) for plan in derivations for batch in derivation_slices(plan, context, local.cores))
-        first = list(islice(slices, 2))
+        first = list(islice(slices, 2))  # they tell whether threads are worth it
         in_one_thread = len(first) < 2 or sum(batch.size for _, batch in first) < MIN_TUPLES_TO_SHARE
         try:
             every = chain(first, slices)

@@ -111,7 +111,7 @@ class DeleteRederive:
         self.better = best if whole.recursive else {}
         self.below, self.flips, self.flipped = rules.below, rules.flips, {flip.relation for flip in rules.flips}
         # Rederiving rules are planned like the recursion (number 0), as there may be many suspects.
-        self.insertions = [version(rule, suspects(rule.head.relation), 0) for rule in rules.rederiving]
+        self.insertions = [version(rule, suspects(rule.head.relation), number=0) for rule in rules.rederiving]
         self.insertions += [version(rule, name) for name, rule in rules.insertions]
         self.overdeletions = []
         for name, rule in rules.overdeletions:  # their heads are candidates, which the guard tests before they become suspects
@@ -235,7 +235,7 @@ class DeleteRederive:
         for name, block in deleted.items():
             temporary[candidates(name)].insert_block(self._suspected(name, block))
         ticks = self.relations.ticks.get(self.number)
-        unusable = {id(flip.closed) for flip in self.flips if flip.relation in below}
+        unusable = {id(flip.closed) for flip in self.flips if flip.relation in below}  # rules that the guard cannot use
         guard = self.overdeleting.guard = self.guard_rules.guard(unusable, ticks) if ticks else None
         try:
             with tables_replaced(self.relations.tables, temporary):

@@ -19,13 +19,13 @@ from semi_naive.session.maintenance.spread import AnyChange, SpreadChange
 
 
 class Dependents:
-    """An index of the strata of a session by the relations that they read. Strata are given by their numbers.
-    readers: all strata that read a relation. homes: the stratum that derives a relation."""
+    """An index of the strata of a session by the relations that they read. Strata are given by their numbers."""
 
     def __init__(self, strata: Sequence[Stratum], values: Values):
+        """strata: each has its place as its number; values: number the symbols of constants."""
         self.values = values
-        self.readers: dict[str, set[int]] = defaultdict(set)
-        self.homes: dict[str, int] = {}
+        self.readers: dict[str, set[int]] = defaultdict(set)  # all strata that read a relation
+        self.homes: dict[str, int] = {}  # the stratum that derives a relation
         self._strata: dict[int, Stratum] = {}
         self._pending: dict[int, Stratum] = {}  # strata that are not in `_always` and `_by_value` yet
         for number, stratum in enumerate(strata):
@@ -74,8 +74,9 @@ class Dependents:
                 yield self._by_value[name][place][int(bits_of_constant(constant, self.values))]
 
     def concerned(self, name: str, change: AnyChange) -> set[int]:
-        """Return the strata that a change of a relation may concern: all readers if the changed tuples are not in this process,
-        otherwise those whose constants occur in a changed tuple."""
+        """Return the strata that a change of a relation, of one tuple or more, may concern: all readers if the changed tuples
+        are not in this process, otherwise those whose constants occur in a changed tuple. Only the first constant of an atom
+        is looked at: a superset is right, as a stratum that no tuple changes is maintained without effect."""
         if isinstance(change, SpreadChange | CountedClosure):
             return self.readers.get(name, set())
         while self._pending:

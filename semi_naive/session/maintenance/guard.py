@@ -43,7 +43,7 @@ class GuardRules:
         proofs = [proof(rule, kinds) for rule in rules]
         self.proofs = sorted(proofs, key=lambda each: len(each.rule.head.args))  # first those without atoms of the stratum
         self.kinds, self.database, self.indexes, self.below = kinds, local.database, local.indexes, below
-        self.bodies: dict[int, PlannedBody] = {}
+        self.bodies: dict[int, PlannedBody] = {}  # by the ids of `proofs`, which live as long as these rules
         # The planned proofs of the last guard, and this guard, which is used again while they are the same.
         self.last: tuple[list[PlannedBody], Guard] = [], Guard({name: [] for name in kinds}, TicksRef(Ticks()), kinds)
 
@@ -121,7 +121,7 @@ class Guard:
         of_stratum = {name: name for name in self.kinds} | {suspects(name): name for name in self.kinds}
         dated: list = []
         tests: list = []
-        needed: set[str] = set()
+        needed: set[str] = set()  # variables that the tests read, so all later joins must keep them
         if not all(isinstance(step, Join | AntiJoin | Bind | Filter) for step in steps):
             return steps, []
         for step in steps:

@@ -65,7 +65,7 @@ class Implied(Table):
 
     def __init__(self, edges: list[Block], count: int, cores: int):
         self.arity, self.home, self.edges, self.pairs, self.cores = 2, own_order(2), tuple(edges), count, cores
-        self.delta, self.projected, self.new = {}, {}, []
+        self.delta, self.projected, self.new = {}, {}, []  # as of any settled table
         self._computing = threading.Lock()
 
     def __copy__(self) -> Table:
@@ -131,6 +131,7 @@ class Implied(Table):
         indptr, targets = graph.adjacency(dense_graph)
         reached, queue = np.zeros(dense_graph.domain, np.bool_), np.empty(dense_graph.domain, np.int64)
         successors = np.unique(targets[indptr[start] : indptr[start + 1]])
+        # The search begins with the successors: the value is only paired with itself if it is on a cycle.
         reached[successors], queue[: successors.size] = True, successors
         graph.drain(indptr, targets, reached, queue, 0, successors.size)
         others = dense_graph.values[reached]

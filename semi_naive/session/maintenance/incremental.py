@@ -45,7 +45,7 @@ class Incremental(Local):
     def __post_init__(self):
         """Set the state that lasts from one transaction to the next."""
         super().__post_init__()
-        self.max_small_delta = self.small
+        self.max_small_delta = self.small  # for `_reset`, as an evaluation sets `small` to 0 if the machine cannot run it
         self.first: Sequence[RuleVersion] = ()  # versions that run only in the first iteration
         self.recursive_versions = len(self.delta_versions)  # they precede those of the first iteration in the machine
 

@@ -139,6 +139,7 @@ class MaterializedRelations:
         self.spread.pop(name, None)
         old_packing = self.tables[name].packing if name in self.tables else None
         table = self.tables[name] = self.database.empty_table(name)
+        # A packing of fewer columns does not depend on the values.
         if old_packing and old_packing.lanes == 1 and table.arity >= MIN_COLUMNS_TO_REPACK and table.reduction is None:
             table.packing = old_packing
         for facts in self.facts.tables(name):
@@ -226,7 +227,7 @@ class MaterializedRelations:
     def is_large(self, number: int, arity: int, count: int) -> bool:
         """True if a relation of a stratum stays on the partitions: it has too many tuples for this process."""
         max_tuples = (CLOSURE_FACTOR if number in self.closures else 1) * (self.run.config.local_tuples or 0)
-        return bool(arity) and count > max_tuples
+        return bool(arity) and count > max_tuples  # a nullary relation has one tuple at most, so it stays here
 
     # -- states
 
@@ -283,7 +284,8 @@ class MaterializedRelations:
             self.before_transaction = self.state()
 
     def _derive_lost(self, state: State, derive: Callable[[list[int]], Any]) -> None:
-        """Derive the relations of a state again whose runs are lost, and store their contents in the state."""
+        """Derive the relations of a state again whose runs are lost, and store their contents in the state. `derive` works on
+        a copy of the state, as it may replace further relations; the state gets those that were lost and no others."""
         self.run.cluster.renew()
         self.restore(state.copy())
         runs = {name: contents.blocks_of_all_indexes for name, contents in state.spread.items()}

@@ -49,12 +49,13 @@ class MaintenanceRules:
 
 
 class Propagation:
-    """The propagation of one transaction. net: the changes of explicit facts, by relation; changes: of relations so far."""
+    """The propagation of one transaction."""
 
     def __init__(self, recomputation: Recomputation, rules: MaintenanceRules, net: dict[str, Change]):
+        """net: the changes of explicit facts, by relation."""
         self.recomputation, self.rules, self.net = recomputation, rules, net
         self.relations, self.run, self.copies = recomputation.relations, recomputation.run, recomputation.copies
-        self.changes: dict[str, AnyChange] = {}
+        self.changes: dict[str, AnyChange] = {}  # of the relations that have been maintained so far
 
     def propagate(self, stale: Set[int], collected: Collection[str]) -> dict[str, AnyChange]:
         """Update all relations, and return their changes. stale: the strata to recompute in any case; collected: the relations
@@ -63,7 +64,7 @@ class Propagation:
         for name, change in self.net.items():
             if not facts.is_shared(name):
                 facts.change(name, change)
-        self.relations.merged.clear()
+        self.relations.merged.clear()  # like `pending`, it may have entries of an attempt whose runs were lost
         self.copies.pending.clear()
         dependents, last = self.relations.dependents, -1
         due = [*stale, *self.run.looping, *(dependents.homes[name] for name in self.net)]  # a heap

@@ -54,8 +54,8 @@ class Budget:
         return max(MIN_BUDGET, follow * self.visited) if follow else 0
 
     def bindings_of_bounded(self, follow: float, tuples: int, changed: int) -> float:
-        """Return this number if the work is proportional to the change. tuples: those that the rules read now; changed: those
-        of them that have changed.
+        """Return the number of bindings that maintenance may visit if its work is proportional to the change. follow: see
+        `bindings`. tuples: those that the rules read now; changed: those of them that have changed.
 
         >>> Budget(10 ** 6).bindings_of_bounded(0.1, 0, changed=50), Budget().bindings_of_bounded(0.1, 0, changed=50)
         (500000.0, 10400)

@@ -212,6 +212,7 @@ class Upkeep:
         relations.facts.given.update(inputs)
         relations.facts.base.update(inputs)
         relations.facts.read_text(run, compiled.program.rules)
+        # The session has the other strata already.
         strata = [stratum for stratum in compiled.strata if added.keys() >= set(stratum.relations)]
         numbers = list(range(len(run.strata), len(run.strata) + len(strata)))
         run.strata += [replace(stratum, rules=[rule for rule in stratum.rules if not is_fact(rule)]) for stratum in strata]
@@ -222,9 +223,9 @@ class Upkeep:
 
     def declare(self, relation: Relation) -> None:
         """Add a relation without rules, whose facts may change. After an error, the caller takes the step of `savepoint`."""
-        stratum = Stratum((relation.name,), [], False)
+        stratum = Stratum((relation.name,), [], recursive=False)
         self.extend(Compiled(Program({}, {relation.name: relation}, []), [stratum]), {relation.name: Table(relation.arity)})
-        self.run.compiled.strata.append(stratum)
+        self.run.compiled.strata.append(stratum)  # `fingerprints` reads these, and snapshots have the relation from now on
 
     def retract(self, numbers: Iterable[int]) -> None:
         """Drop strata and their relations. Readers that have their tables keep them."""
@@ -243,7 +244,7 @@ class Upkeep:
             for dictionary in (*by_number, self.recomputation.budgets, self.recomputation.wants_ticks):
                 dictionary.pop(number, None)
             relations.dependents.remove(number, run.strata[number])
-            run.strata[number] = Stratum((), [], False)
+            run.strata[number] = Stratum((), [], recursive=False)  # keeps its place, so that other strata keep their numbers
         while run.strata and not run.strata[-1].relations:
             run.strata.pop()
 

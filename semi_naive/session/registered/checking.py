@@ -184,6 +184,7 @@ class RulesText:
         program: the session's. evaluate_inline: define the relation even if it is qualified `inline`, as for a query of it."""
         source = parse(text, f"<{name}>", sandbox=NoFiles())
         declarations = [node for node in source.statements if isinstance(node, syntax.RelationDecl)]
+        # Of declared parameters, which are attributes with a $ before their names.
         self.declared_types = {attribute[1:]: type_ for node in declarations for attribute, type_ in node.attributes
                                if attribute.startswith("$")}  # fmt: skip
         self.source = source = replace(source, statements=list(map(_without_parameters, source.statements)))

@@ -52,13 +52,12 @@ class Definition:
 
 
 class Demand:
-    """The definitions of a session's relations that are not evaluated, and the parts of them that readers ask for.
-    registered: the registered rules by relation.
-    parts: the relations that have those tuples of another one that readers ask for, by name."""
+    """The definitions of a session's relations that are not evaluated, and the parts of them that readers ask for."""
 
     def __init__(self, session: Any, registered: Mapping[str, Registered]):
+        """registered: the registered rules by relation, a dictionary that grows."""
         self._session, self._registered = session, registered
-        self.parts: dict[str, Registered] = {}
+        self.parts: dict[str, Registered] = {}  # by name, the relations with those tuples of another one that are asked for
         self._origins: dict[str, str] = {}  # by canonical form, the rules that were evaluated first
         self._compiled_with: dict[str, dict[str, State]] = {}  # for each part, the relations with which it was compiled
 
@@ -100,7 +99,7 @@ class Demand:
         """Return the form in which rules are evaluated now. A relation is replaced by its parts if all atoms that read it have
         constants or parameters, and all of these parts can be computed alone. One that is joined with few tuples is evaluated
         for these rules alone, as far as those ask for it. wide: relations that are read whole."""
-        if rules.name in self.parts and rules.synthesis:
+        if rules.name in self.parts and rules.synthesis:  # `_part` has made it
             return rules.synthesis
         if rules.text and not is_changes_only(rules.name) and (twin := self._twin(rules)):
             return twin
@@ -154,7 +153,8 @@ class Demand:
         """Return the form of rules as a copy of evaluated ones with the same canonical form, if there are any. With parameters
         the copy has the values that are asked for."""
         origin = self._registered.get(self._origins.get(rules.canonical, rules.name))
-        is_evaluated = origin is not None and origin.users and not origin.form.twin
+        is_evaluated = origin is not None and origin.users and not origin.form.twin  # by its own rules, not as a copy
+        # The forms differ if other rules have been registered under the name since.
         if origin is None or origin is rules or not is_evaluated or origin.canonical != rules.canonical:
             self._origins[rules.canonical] = rules.name
             return None
@@ -300,6 +300,7 @@ class Demand:
         possible: dict[str, float] = defaultdict(float)  # the numbers of values that may be asked for
         for rule in part.form.compiled.program.rules:
             atoms = [atom for atom in rule.body if isinstance(atom, Atom)]
+            # Relations of asked values have such names: see `planning.rewriting.magic`.
             for demand in (atom for atom in atoms if atom.relation.startswith(f"{part.name}.{whole}@")):
                 places = [(atom.relation, place) for atom in atoms if atom.relation in reads
                           for place, arg in enumerate(atom.args) if arg in demand.args]  # fmt: skip
@@ -307,8 +308,8 @@ class Demand:
                 possible[demand.relation] = max(values, possible[demand.relation])
         for demand_name, values in possible.items():
             asked = upkeep.relations.contents(demand_name).count
-            if asked > max(MIN_WIDE_VALUES, MAX_ASKED_SHARE * values) and values:
-                return registered is None or registered.share is None
+            if asked > max(MIN_WIDE_VALUES, MAX_ASKED_SHARE * values) and values:  # 0: the possible values are not known
+                return registered is None or registered.share is None  # a share that the user has chosen is kept
         return False
 
     def _can_be_evaluated(self, name: str) -> bool:

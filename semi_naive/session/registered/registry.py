@@ -59,7 +59,7 @@ class Registry:
 
     def __init__(self, session: Any):
         self._session = session
-        self.rules: dict[str, Registered] = {}
+        self.rules: dict[str, Registered] = {}  # by relation
         self.demand = Demand(session, self.rules)
         inlined = {name: Inlined(statements) for name, statements in session.program.checked.inlined.items()}
         # The relations that registered rules may read: those of the program, of registered rules, and about the session.
@@ -67,11 +67,11 @@ class Registry:
         # The system relations, except for those whose names the program declares. They are maintained while they have users.
         own = {name: relation for name, relation in RELATIONS.items() if name not in session.declared}
         self.system_rules = {name: system_rules(relation) for name, relation in own.items()}
-        self.waiting: dict[str, Waiting] = {}
+        self.waiting: dict[str, Waiting] = {}  # by relation
         self.declarations: dict[str, str] = {}  # the texts of relations that were added to the session, by name
         self.of_changes: dict[str, Registered] = {}  # the rules whose changes alone have subscribers: see `rules_of_changes`
         self._shapes = Shapes(session.program.checked.types)
-        self._uses: Uses = {}
+        self._uses: Uses = {}  # to acquire them again: see `_separate_twins`
         self.subscribers = Subscribers(session, self)
 
     # -- relations of facts
@@ -123,7 +123,7 @@ class Registry:
         if check is None:
             self._register_or_wait(name, text, share)
         else:
-            self._register(name, text, share)
+            self._register(name, text, share)  # undone with the open turn if the check raises an exception
             check(self.rules[name])
         if name in self.waiting and (between := self.waiting[name].missing & {reader.name for reader in readers}):
             message = f"{name} would read {min(between)}, which reads {name}"
@@ -131,7 +131,7 @@ class Registry:
         for reader in readers:
             self._register_or_wait(reader.name, reader.text, reader.share)
         self._register_unblocked()
-        self._session.commits.log_event(False, "register", name, text, share)
+        self._session.commits.log_event("register", name, text, share)
 
     def register_patterns(self, texts: list[tuple[str, str]]) -> str:
         """Register the rules of a pattern (`rules_of_pattern`), except for those that are registered already. Return the name
@@ -166,7 +166,7 @@ class Registry:
             raise ValueError(
                 f"{', '.join(used)} is evaluated, for subscriptions: cancel these before rules are added to {name}"
             )
-        for rules in reversed(withdrawn):
+        for rules in reversed(withdrawn):  # steps of undo are taken from the last to the first, so the rules keep their order
             self._session.turns.add_undo(partial(self._add, rules))
             self._drop(rules.name)
         return [rules for rules in withdrawn if rules.name != name]
@@ -234,7 +234,7 @@ class Registry:
     def unregister(self, name: str) -> None:
         """See `Session.unregister`."""
         if name in self.waiting:
-            self._session.commits.log_event(False, "unregister", name)
+            self._session.commits.log_event("unregister", name)
             self._remove_waiting(name)
             return
         rules = self._registered(name)
@@ -245,7 +245,7 @@ class Registry:
         if number := self._users(rules):
             users = quantity(number, "subscription")
             raise ValueError(f"{name} is needed by {users}: cancel first, and end those that have a name")
-        self._session.commits.log_event(False, "unregister", name)
+        self._session.commits.log_event("unregister", name)
         self._session.turns.add_undo(partial(self._add, rules))
         self._drop(name)
 
@@ -253,7 +253,7 @@ class Registry:
         """If rules are evaluated only for twins (`Synthesis.twin`), let the first of these be evaluated in their place, and the
         others be its copies."""
         twins = [each for each in self.rules.values() if each.users and each.form.twin == rules.name]
-        if not twins or rules.users > sum(each.users for each in twins):
+        if not twins or rules.users > sum(each.users for each in twins):  # each user of a twin is one of the rules, too
             return
         names = {each.name for each in twins}
         uses = [use for use, count in self._uses.items() if use[0] in names for _ in range(count)]
@@ -332,8 +332,9 @@ class Registry:
             rules.synthesis = self.demand.synthesis(rules)
         self._acquire_uses(rules, key, once)
         if not rules.users:
-            self._read_whole_if_wide(rules, key, once)
+            self._read_whole_if_wide(rules, key, once)  # parts have their tuples by now
             rules.strata = self._session.upkeep.extend(rules.form.compiled, self.first_facts(rules, key))
+            # How much rules ask for that evaluate tuples alone (`Synthesis.alone`) is known only after their evaluation.
             if self._read_whole_if_wide(rules, key, once):
                 rules.strata = self._session.upkeep.extend(rules.form.compiled, self.first_facts(rules, key))
         else:
@@ -507,7 +508,7 @@ class Registry:
     def load(self, registrations: Registrations, redefined: Iterable[str]) -> None:
         """Restore the rules and named subscriptions stored in a directory. Rules that are not valid any more are left out, with
         a warning. redefined: the relations whose rules have changed since; subscriptions to them are left out, too."""
-        for name, (text, *share) in registrations.rules.items():
+        for name, (text, *share) in registrations.rules.items():  # earlier versions have stored no share
             try:
                 self._register_or_wait(name, text, *share)
             except ProgramError as error:

@@ -174,5 +174,5 @@ def declarations_read(nodes: Iterable, readable: ReadableByName, reader: str) ->
 def _declaration(relation: ir.Relation) -> syntax.RelationDecl:
     """Return the syntax node that declares a relation."""
     attributes = tuple((name, type_.name) for name, type_ in relation.attributes)
-    lattices = tuple(range(relation.arity - len(relation.joins), relation.arity))
+    lattices = tuple(range(relation.arity - len(relation.joins), relation.arity))  # attributes of lattices come last
     return syntax.RelationDecl(relation.name, attributes, lattices=lattices)

@@ -33,7 +33,7 @@ class Subscribers:
 
     def __init__(self, session: Any, registry: Any):
         self._session, self._registry = session, registry
-        self.active: list[Subscription] = []
+        self.active: list[Subscription] = []  # in the order of subscription; replaced, never changed
         self._by_relation: tuple[list[Subscription], Listeners] = [], {}  # (a value of `active`, its index)
         self.leaving: list[Subscription] = []  # cancelled subscriptions whose relations have not been released yet
         self.histories: dict[str, History] = {}  # by the name of the subscription
@@ -83,7 +83,7 @@ class Subscribers:
     def _begin_history(self, durable_name: str, history: History) -> None:
         """Store the changes of a relation from now on for a named subscription. durable_name: its name."""
         event = "subscribe", durable_name, history.relation, history.key, history.acknowledged
-        self._session.commits.log_event(True, *event, values=self._session.upkeep.values)
+        self._session.commits.log_event(*event, sync=True, values=self._session.upkeep.values)
         self._registry.acquire(history.relation, history.key)  # also after the subscription has been cancelled
         self.histories[durable_name] = history
 
@@ -192,7 +192,7 @@ class Subscribers:
             raise ValueError(f"there is no epoch {epoch} to acknowledge: the last one is {self._session.epoch}")
         if durable_name in self.histories:
             self.histories[durable_name].ack(epoch)
-            self._session.commits.log_event(False, "ack", durable_name, epoch)
+            self._session.commits.log_event("ack", durable_name, epoch)
 
     def _lapse(self, durable_name: str) -> None:
         """Let a named subscription lapse, as too many tuples are stored: discard them, and release its relation."""
@@ -201,7 +201,7 @@ class Subscribers:
         history.lapse()
         self._registry.release(history.relation, history.key)
         try:
-            self._session.commits.log_event(False, "lapse", durable_name)
+            self._session.commits.log_event("lapse", durable_name)
         except OSError:
             log.exception("the directory does not know that the subscription %r has lapsed", durable_name)
 
@@ -213,7 +213,7 @@ class Subscribers:
         for subscription in [active for active in self.active if active.name == durable_name]:
             self._session.turns.add_undo(partial(setattr, subscription, "name", durable_name))
             subscription.name = None
-        self._session.commits.log_event(False, "end", durable_name)
+        self._session.commits.log_event("end", durable_name)
         history = self.histories.pop(durable_name)
         if not history.lapsed:
             self._registry.release(history.relation, history.key)

@@ -118,10 +118,11 @@ class Subscription:
         self.owner: str | None = None  # the client of a server that has subscribed
         self.parameters = ""  # the parameter values as text
         self.calls = 0
-        self._waiting, self._last_call = Sum(Change.none(self._delivered_relation.arity)), -float("inf")
+        self._waiting = Sum(Change.none(self._delivered_relation.arity))  # the sum of the changes to deliver next
+        self._last_call = -float("inf")  # such that the first call is due at once
         self._attempts: list[Sum] = []  # the sum that is being delivered, repeated for each call that may still be made
         self._state, self._cancelled = threading.Condition(), False
-        self._thread: threading.Thread | None = None
+        self._thread: threading.Thread | None = None  # makes the calls, if the committing thread does not
 
     def start(self) -> None:
         """Start the thread that makes the calls, if the subscription needs one."""
@@ -202,6 +203,7 @@ class Subscription:
             if self._cancelled:
                 return
             if not self._attempts:
+                # The epoch stays in it: `add` ignores epochs up to this one.
                 rest = replace(self._waiting, change=Change.none(self._delivered_relation.arity), epochs=0)
                 attempts = [self._waiting] * MAX_ATTEMPTS if self._waiting.change.size else []
                 self._attempts, self._waiting = attempts, rest
@@ -234,7 +236,7 @@ def parts_by_key(change: Change, keys: Collection[tuple[int, ...]]) -> dict[tupl
     """Divide a change by its first columns: return for each key the changed tuples that begin with it, without these columns.
     Keys without changed tuples are left out. All keys have the same length."""
     width = len(next(iter(keys), ()))
-    if not width:
+    if not width:  # a relation without parameters, whose only key is ()
         return dict.fromkeys(keys, change)
     born, lost = (_rests_by_key(block, width, keys) for block in (change.born, change.lost))
     none = empty(change.born.arity - width)

@@ -85,7 +85,7 @@ class Client:
         if name not in registry.rules:
             return permitted and name not in registry.system_rules
         rules = registry.rules[name]
-        if rules.parameters or self._is_of_another_client(name):
+        if rules.parameters or self._is_of_another_client(name):  # with parameters, it is read in part: see `may_read_part`
             return False
         return self._may_read_inputs(rules, registry) if self.owns(name) else permitted
 
@@ -117,7 +117,7 @@ class Client:
 
     def check_value(self, parameter: str, text: str, parse: Callable[[str], Any]) -> None:
         """Check that it may give a value to a parameter. parse: parses a text as a value of the parameter's type."""
-        allowed = None if self.owner else self.parameters.get(parameter, ())
+        allowed = None if self.owner else self.parameters.get(parameter, ())  # None: any value; (): no value
         if allowed is not None and not any(_is_equal_value(text, value, parse) for value in allowed):
             may = _names_or_nothing(list(map(repr, allowed)))
             raise NotAllowed(f"{self.name} may not give {parameter}={text!r}: it may give {may}")
@@ -192,7 +192,7 @@ class Clients:
         """Return the client that an Authorization header names by its token; None if the token is unknown. It is compared with
         all tokens, each in constant time.
 
-        >>> clients = Clients([("0123456789abcdef", Client("ann", False))])
+        >>> clients = Clients([("0123456789abcdef", Client("ann", owner=False))])
         >>> clients.of("Bearer 0123456789abcdef").name, clients.of("Bearer 0123456789abcdeg"), clients.of("")
         ('ann', None, None)
         """
@@ -267,7 +267,8 @@ def _parse_client(path: str, name: str, table: Any) -> tuple[str, Client]:
     token = _check_token(table.get("token"), path, name)
     if table.get("owner"):
         return token, Client(name)
-    return token, Client(name, False, parameters, reads, writes, table.get("rules", False))
+    rules = table.get("rules", False)
+    return token, Client(name, owner=False, parameters=parameters, reads=reads, writes=writes, rules=rules)
 
 
 def _expected_of_key(key: str) -> str:

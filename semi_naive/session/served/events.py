@@ -54,7 +54,7 @@ class Events(Response):
 
     def __init__(self, stream: Stream, on_end: Callable[[], None], delivered_epoch: Callable[[], int | None]):
         super().__init__(headers={"cache-control": "no-store"})
-        del self.headers["content-length"]
+        del self.headers["content-length"]  # which is not known
         self.stream, self.on_end, self.delivered_epoch = stream, on_end, delivered_epoch
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -121,7 +121,7 @@ def request_handler(method: Callable[[ClientRequest], Any], max_bytes: int, run_
 
     async def handle(request: Request) -> Response:
         """Read a request, answer it, and return errors as JSON."""
-        client: Client = request.scope.get(CLIENT, Client())
+        client: Client = request.scope.get(CLIENT, Client())  # only a request for the page, which has no data, has no client
         try:
             client_request = ClientRequest(client, request, await _body(request, max_bytes), asyncio.get_running_loop())
             answer = await run_in_thread(request, method, client_request)
@@ -138,7 +138,7 @@ async def _body(request: Request, max_bytes: int) -> bytes:
     """Read the body of a request. Raises BodyTooLarge as soon as it exceeds max_bytes."""
     body, message = bytearray(), f"the body has more than {max_bytes:,} bytes: send it in several requests"
     length = request.headers.get("content-length", "")
-    if length.isdecimal() and int(length[:20]) > max_bytes:
+    if length.isdecimal() and int(length[:20]) > max_bytes:  # 20 digits suffice, and int() refuses thousands
         raise BodyTooLarge(message)
     async for piece in request.stream():
         body += piece

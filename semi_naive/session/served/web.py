@@ -325,7 +325,7 @@ class Web:
             raise NotAllowed(f"{client.name} may not subscribe to {name}: read /relations/{name}")
         since = parsed(request.request.headers.get("last-event-id") or options["since"], int, "since")
         epochs, seconds = parsed(options["epochs"] or "1", int, "epochs"), parsed(options["seconds"] or "0", float, "seconds")
-        if not seconds <= threading.TIMEOUT_MAX:
+        if not seconds <= threading.TIMEOUT_MAX:  # which is not so of NaN either
             raise BadRequest(f"seconds is {seconds}: expected {threading.TIMEOUT_MAX:.0f} at most")
         values, when = self._parameter_values(client, name, parameters), Granularity(epochs, seconds, background=True)
         durable_name = client.prefix + options["name"] if options["name"] else None
@@ -429,7 +429,7 @@ class Web:
             if parameter in values:
                 raise BadRequest(f"{parameter} is given twice")
             values[parameter] = parsed(text, parsers.get(parameter, str), parameter)
-            if parameter in parsers:
+            if parameter in parsers:  # `Registry.check_given` refuses any other name for all clients, before it is used
                 client.check_value(parameter, text, parsers[parameter])
         return values
 
