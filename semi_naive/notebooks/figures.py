@@ -115,7 +115,8 @@ def balance_svg(trace: dict) -> str:
 def bars_svg(title: str, values: list[int], mean: bool = False) -> str:
     """Draw a bar chart under its title. Many values are averaged in groups. mean: draw a line at the mean."""
     step = -(-len(values) // BARS)
-    heights = [sum(values[start : start + step]) / step for start in range(0, len(values), step)]
+    groups = [values[start : start + step] for start in range(0, len(values), step)]  # the last may have fewer
+    heights = [sum(group) / len(group) for group in groups]
     top, width = max(heights) or 1, WIDE / len(heights)  # 1 if all values are 0, as bars are divided by it
     bars = [
         f'<rect x="{number * width:.1f}" y="{TALL * (1 - value / top):.1f}" width="{max(width - 1, 0.5):.1f}"'
