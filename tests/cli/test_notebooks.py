@@ -1,10 +1,13 @@
 """The notebooks of examples/: they run from beginning to end, and are kept without what they print."""
 
+import re
 from pathlib import Path
 
 import nbformat
 import pytest
 from nbclient import NotebookClient
+
+from semi_naive.notebooks.figures import bars_svg
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "examples" / "notebooks").glob("*.ipynb"))
 PICTURES = {"first_tour": 3, "from_skew_to_balance": 7}
@@ -31,3 +34,10 @@ def test_a_notebook_runs(path):
     assert sum("image/png" in each for each in shown) == PICTURES[path.stem]
     text = "\n".join(each.get("text/plain", "") for each in shown)
     assert [words for words in SAID[path.stem] if words not in text] == []
+
+
+def test_the_last_bar_of_a_chart_is_an_average_too():
+    heights = re.findall(r'<rect [^>]*height="([\d.]+)"', bars_svg("equal values", [5] * 129))  # 43 groups of three
+    assert set(heights) == {"70.0"} and len(heights) == 43
+    heights = re.findall(r'<rect [^>]*height="([\d.]+)"', bars_svg("equal values", [5] * 130))  # the last has one
+    assert set(heights) == {"70.0"} and len(heights) == 44
