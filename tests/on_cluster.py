@@ -21,7 +21,7 @@ from semi_naive import Config, Program, RunsLost, subgraphs, transitive_closure
 from semi_naive.io.results import ranges
 from semi_naive.ra.spark.jobs import PartitionedJobs
 from semi_naive.running.results import files
-from semi_naive.session.maintenance import across_partitions, recomputation, spread
+from semi_naive.session.maintenance import across_partitions, copies, recomputation, spread
 
 PARTITIONED = Config(local_tuples=0)
 LONGEST = 600  # seconds that a host is kept busy
@@ -150,7 +150,14 @@ def triangles(spark) -> None:
 
 
 def sessions(spark) -> None:
-    """Relations stay on the hosts, where they go on by delta rules; so do changes of them, as none are few."""
+    """Relations stay on the hosts, where they go on by delta rules; so do changes of them, as none are few. Then small changes
+    are followed by copies in the driver, and applied to the runs on the hosts."""
+    for case, few in (("a session", -1), ("a session by copies", copies.MAX_CHANGED_TUPLES)):
+        with mock.patch.object(copies, "MAX_CHANGED_TUPLES", few):
+            session_of_loops(spark, case, by_jobs=few < 0)
+
+
+def session_of_loops(spark, case: str, by_jobs: bool) -> None:
     text, edges = LOOPS, {tuple(map(int, pair)) for pair in random_pairs(3, 400, 700)}
     gone = set(sorted(edges)[::90])
     with (
@@ -165,14 +172,14 @@ def sessions(spark) -> None:
         with Program(text).run({"edge": edges - gone}) as fresh:
             expected = {name: fresh[name].to_set() for name in fresh}
         right = {name: session[name].to_set() == expected[name] for name in expected}
-        right["there"] = session["path"].on_partitions and changes.on_partitions
+        right["there"] = session["path"].on_partitions and changes.on_partitions == by_jobs
         right["changes"] = changes.to_set() == {(*row, -1) for row in before["path"] - expected["path"]}
         right["frames"] = {tuple(row) for row in session["path"].to_df().collect()} == expected["path"]
         right["query"] = session.query("path(x, x)").to_set() == expected["loop"]
         back = session.insert("edge", gone).changes["path"].to_set()
         right["back"] = back == {(*row, 1) for row in before["path"] - expected["path"]}
         right["as before"] = {name: session[name].to_set() for name in session} == before
-        say("a session", right=all(right.values()), parts=right, counts=changes.count())
+        say(case, right=all(right.values()), parts=right, counts=changes.count())
 
 
 def dataframes(spark) -> None:

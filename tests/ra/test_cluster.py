@@ -13,7 +13,8 @@ CASES = [
     "closure of names, balanced: batches, files, frames", "closure of names, decomposed: batches, files, frames",
     "triangles as a rule", "triangles, leapfrog",
     "triangles, boxed", "triangles, bigjoin", "facts as a DataFrame", "results as a DataFrame", "results in files",
-    "facts of strings as a DataFrame", "a session", "a busy host", "killed", "after it", "a session whose host was lost",
+    "facts of strings as a DataFrame", "a session", "a session by copies", "a busy host", "killed", "after it",
+    "a session whose host was lost",
 ]  # fmt: skip
 
 
