@@ -490,3 +490,29 @@ def test_a_change_is_divided_by_key():
             expected = rest_of(block, key)
             found = parts[key].born if key in parts else empty(arity - width)
             assert found.size == expected.size and np.array_equal(found.columns(), expected.columns())
+
+
+def test_subscriptions_are_cancelled_by_any_threads_at_once():
+    """Each is released once, whichever threads cancel others meanwhile."""
+    with Program(".decl edge(x: number, y: number)\n.input edge").session({"edge": [(x, x + 1) for x in range(50)]}) as session:
+        session.register("near", ".decl near(y: number)\nnear(y) :- edge($x, y).")
+        for _ in range(5):
+            subscriptions = [session.subscribe("near", lambda *_: None, x=x % 7) for x in range(32)]
+            start, errors = threading.Barrier(8), []
+
+            def cancel(mine, start=start, errors=errors):
+                start.wait()
+                try:
+                    for subscription in mine:
+                        subscription.cancel()
+                except Exception as error:
+                    errors.append(error)
+
+            threads = [threading.Thread(target=cancel, args=[subscriptions[place::8]]) for place in range(8)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            subscribers = session.registry.subscribers
+            assert not errors and not subscribers.active and not subscribers.leaving
+            assert not session.registry.rules["near"].users

@@ -1,6 +1,7 @@
 """The subscriptions of a session, and the changes that are stored for named ones."""
 
 import logging
+import threading
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from operator import itemgetter
@@ -35,6 +36,7 @@ class Subscribers:
         self._session, self._registry = session, registry
         self.active: list[Subscription] = []  # in the order of subscription; replaced, never changed
         self._by_relation: tuple[list[Subscription], Listeners] = [], {}  # (a value of `active`, its index)
+        self._lists = threading.Lock()  # held while `active` and `leaving` change: any thread may cancel at any time
         self.leaving: list[Subscription] = []  # cancelled subscriptions whose relations have not been released yet
         self.histories: dict[str, History] = {}  # by the name of the subscription
         self.max_waiting: int | None = None  # the number of stored tuples above which a named subscription lapses
@@ -68,7 +70,8 @@ class Subscribers:
         subscription.parameters = ", ".join(f"{parameter}={value}" for parameter, value in given.items())
         if durable_name and history is None:
             self._begin_history(durable_name, History(name, key, self._session.epoch))
-        self.active = [*self.active, subscription]
+        with self._lists:
+            self.active = [*self.active, subscription]
         self._session.turns.add_undo(subscription.end)
         subscription.start()
         if snapshot:
@@ -171,9 +174,10 @@ class Subscribers:
     def remove(self, subscription: Subscription) -> None:
         """Remove a cancelled subscription and release its relation. If a turn of this thread is open, as when a callback
         cancels it, the relation is released after the turn."""
-        if subscription in self.active:
-            rest = [other for other in self.active if other is not subscription]
-            self.active, self.leaving = rest, [*self.leaving, subscription]
+        with self._lists:
+            if subscription in self.active:
+                rest = [other for other in self.active if other is not subscription]
+                self.active, self.leaving = rest, [*self.leaving, subscription]
         if not self._session.turns.is_mine and not self._session.closed:
             with self._session.in_turn():
                 self.release_cancelled()
@@ -181,8 +185,14 @@ class Subscribers:
     def release_cancelled(self) -> None:
         """Release the relations of cancelled subscriptions."""
         while self.leaving:
-            self._registry.release(self.leaving[-1].source, self.leaving[-1].key)
-            self.leaving = self.leaving[:-1]
+            with self._lists:
+                *self.leaving, subscription = self.leaving
+            try:
+                self._registry.release(subscription.source, subscription.key)
+            except BaseException:
+                with self._lists:
+                    self.leaving = [*self.leaving, subscription]
+                raise
 
     def acknowledge(self, durable_name: str, epoch: int) -> None:
         """Discard the changes up to an epoch that are stored for a named subscription. durable_name: its name. Raises
@@ -229,7 +239,8 @@ class Subscribers:
 
         def restore() -> None:
             self.histories = histories
-            self.leaving += [subscription for subscription in leaving if subscription not in self.leaving]
-            self.active = [subscription for subscription in active if subscription not in self.leaving]
+            with self._lists:
+                self.leaving = [*self.leaving, *(subscription for subscription in leaving if subscription not in self.leaving)]
+                self.active = [subscription for subscription in active if subscription not in self.leaving]
 
         return restore
