@@ -71,6 +71,7 @@ class Outlook(NamedTuple):
         without regard to cost."""
         if horizon == np.inf:
             return cls(np.inf, 0.0)  # no messages: they cost nothing
+        # a forecast reads three numbers of new tuples; a job that took several steps at once has one for each
         births = [born for entry in iterations[-3:] for born in entry["births"]]
         # at most as many iterations as there were
         remaining = remaining_iterations(births, min(horizon, max(1, iterations[-1]["iteration"])))
@@ -310,7 +311,7 @@ class _Plan:
 
     def _more_messages(self) -> float:
         """Return how many messages more a partition is expected to send in an iteration: in proportion to the subbuckets with
-        work, but at most one to each partition, and one for each head."""
+        work, but at most one to each partition, and one for each head that the partition with most work makes."""
         busy = int((self.work > 0).sum())
         more = sum(len(new) - len(old) for new, old in zip(self.homes, self.placement.homes, strict=True))
         most = min(self.load.size, TUPLES_PER_WORK * self.load.max())

@@ -164,7 +164,9 @@ def components_at_moment(indptr, targets, moments, moment):
 def mark_reached(indptr, targets, moments, moment, component, count, bits, width):
     """Return rows of bits, `width` words for each of `count` components: bit b of row c is set if component c reaches, by an
     edge or more, the node with bits[node] = b. Nodes whose bit is outside of [0, 64 * width) are not marked. One pass over the
-    edges: `width` words for each that leads to another component. moment: BEFORE or AFTER."""
+    edges: `width` words for each that leads to another component. moments: for each edge the bits BEFORE and AFTER, whether
+    it is there before and after a change; the others than `moment` are not followed. component: of a node, such that edges
+    lead to lower ones."""
     # Group the nodes by component with a counting sort: those of c are members[firsts[c] : firsts[c + 1]].
     firsts = np.zeros(count + 2, np.int64)  # firsts[c + 1] is the next free position of c: see `turned`
     for c in component:

@@ -62,6 +62,7 @@ def _place_boxes(strata: list[Stratum]) -> list[StratumBox]:
     for box in boxes:  # strata follow the strata that they read
         for edge in (edge for rule in box.stratum.rules for edge in rule_edges(rule)):
             if (other := home.get(edge.body)) not in (None, box):
+                # True if it is read otherwise than by a positive atom: such an edge is drawn otherwise
                 box.before[other] = box.before.get(other, False) or bool(edge.via)
         box.level = 1 + max((other.level for other in box.before), default=-1)
         if box.level == len(columns):

@@ -64,7 +64,9 @@ def _declaration(name: str, columns: list[str], type_name: str) -> str:
 
 
 def _literals(query: ConjunctiveQuery, names: dict[str, str], ordered: str, directed: bool) -> Iterator[str]:
-    """Yield the atoms and comparisons of a query. An edge of a directed graph is compared in place of an index of its own."""
+    """Yield the atoms and comparisons of a query as text. A directed graph has no relations of its ascending or descending
+    edges: atoms of these read all edges, with a comparison of the ends. names: of the registered relations; ordered: the text
+    by which a vertex is compared, with {} in its place."""
     comparisons = list(query.comparisons)
     for atom in query.atoms:
         yield f"{names['edge' if directed else NAMES[atom.relation]]}({', '.join(atom.terms)})"

@@ -182,6 +182,7 @@ class Typing:
             self._user_functor(node)
         if node.name in _OF_HEADS:
             self._restrict_to_kinds(node, _OF_HEADS[node.name])
+            # a count does not depend on the type of the value that it counts
             return self._related(node.args[0], node) if node.name != "count" else []
         if node.name not in OVERLOADS:
             return []

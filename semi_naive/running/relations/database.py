@@ -56,7 +56,9 @@ class Database:
         self.streams: dict[str, Derivation] = {}  # of relations whose only reader folds their tuples as they are made
         self.cores = 1  # of this host, that a step may use
         self.batch_size, self.exact, self.unions = MAX_BATCH_BINDINGS, False, True
-        self.rounding = True  # sums of floats on the partitions are reduced to one for each key (`ra.reduce.of_relation`)
+        # True: sums of floats on the partitions are reduced to one for each key (`ra.reduce.of_relation`). False in sessions,
+        # whose delta rules need every tuple.
+        self.rounding = True
 
     def empty_table(self, name: str) -> Table:
         """Make a table of a relation that has no tuples."""

@@ -268,7 +268,7 @@ class Result(Evaluated, Relations):
 
         The files appear together at the end, each whole; if one cannot be written, none is replaced. format: the format of
         standard output: "souffle", "table", "tsv", "csv", "json" or "markdown". With any but "souffle", sizes are printed to
-        standard error.
+        standard error, and a folder is a ValueError.
         """
         from semi_naive.io.files import atomic_files
 
